@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the subcommands share: the exit codes, the one line in which an error is told, and the list
+// of commands. One file per command, cmd_<name>.cpp.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "libgpuidle/base/status.h"
+
+namespace gpuidle::cli {
+
+/// The exit codes of every command but `run`, which exits like the program it ran.
+enum ExitCode : int {
+  kDone = 0,
+  kFailed = 1,        ///< missing, unreadable, truncated beyond use, corrupt
+  kUsage = 2,
+  kIncomplete = 3,    ///< done, but losses or an abrupt end, and --strict was given
+  kConditionMet = 4,  ///< a --fail-if condition holds
+  kWrongFormat = 5,   ///< not a recording, or of a version that is not known here
+  kNoGpuRecords = 6,  ///< a recording, but without any GPU record
+};
+
+/// Prints "gpuidle: <message>" to stderr and returns the exit code of that class of failure.
+int fail(const base::Status& status);
+
+/// Each adds its subcommand; when chosen, its callback sets `*exit_code`.
+void add_run(CLI::App& app, int* exit_code);
+void add_report(CLI::App& app, int* exit_code);
+void add_gaps(CLI::App& app, int* exit_code);
+void add_info(CLI::App& app, int* exit_code);
+void add_dump(CLI::App& app, int* exit_code);
+
+}  // namespace gpuidle::cli
