@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libgpuidle/record/host_call_recorder.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "libgpuidle/record/gate.h"
+
+namespace gpuidle::record {
+namespace {
+
+// Initial-exec: one load, and no allocation at a thread's first access. One pointer only, so that
+// the library can also be opened late, when little static TLS is left.
+__attribute__((tls_model("initial-exec"))) thread_local ThreadState* t_state = nullptr;
+
+std::uint64_t hash_of(void* const* frames, int count) {
+  std::uint64_t hash = 0x9e3779b97f4a7c15ULL ^ static_cast<std::uint64_t>(count);
+  for (int i = 0; i < count; ++i) {
+    hash = (hash ^ reinterpret_cast<std::uintptr_t>(frames[i])) * 0xff51afd7ed558ccdULL;
+    hash ^= hash >> 32;
+  }
+  return hash == 0 ? 1 : hash;  // 0 marks an empty cache entry
+}
+
+std::size_t round_down_to_power_of_two(std::size_t value) {
+  std::size_t power = 1;
+  while (power * 2 <= value) power *= 2;
+  return power;
+}
+
+}  // namespace
+
+HostCallRecorder g_recorder;
+
+std::int64_t host_now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+bool HostCallRecorder::prepare(const RecorderOptions& options) {
+  options_ = options;
+  if (options_.stack_depth > kMaxFrames) options_.stack_depth = kMaxFrames;
+  slots_per_ring_ = round_down_to_power_of_two(options.ring_bytes / sizeof(Slot));
+  const std::size_t states_bytes = sizeof(ThreadState) * kMaxThreads;
+  const std::size_t states_span = (states_bytes + 4095) / 4096 * 4096;
+  const std::size_t bytes = states_span + slots_per_ring_ * sizeof(Slot) * kMaxThreads;
+  const int fd = memfd_create("gpuidle-rings", MFD_CLOEXEC);
+  if (fd < 0) return false;
+  void* base = MAP_FAILED;
+  if (ftruncate(fd, static_cast<off_t>(bytes)) == 0) {
+    base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  }
+  const int error = errno;
+  // The mapping keeps the pages; a descriptor of ours would show up in the host's fd table.
+  close(fd);
+  if (base == MAP_FAILED) {
+    errno = error;
+    return false;
+  }
+  slots_ = reinterpret_cast<Slot*>(static_cast<char*>(base) + states_span);
+  auto* states = static_cast<ThreadState*>(base);
+  for (int i = 0; i < kMaxThreads; ++i) new (&states[i]) ThreadState;
+  threads_ = states;
+  return true;
+}
+
+ThreadState* HostCallRecorder::this_thread() {
+  return t_state != nullptr ? t_state : register_thread();
+}
+
+ThreadState* HostCallRecorder::register_thread() {
+  if (threads_ == nullptr) return nullptr;
+  for (int i = 0; i < kMaxThreads; ++i) {
+    ThreadState& candidate = threads_[i];
+    std::uint32_t expected = ThreadState::free;
+    if (!candidate.state.compare_exchange_strong(expected, ThreadState::claimed,
+                                                 std::memory_order_acquire)) {
+      continue;
+    }
+    candidate.tid = static_cast<std::uint32_t>(syscall(SYS_gettid));
+    candidate.epoch = 0;
+    candidate.depth = 0;
+    candidate.last_exit_ns = 0;
+    candidate.stack_hashes.fill(0);
+    candidate.ring.init(slots_ + static_cast<std::size_t>(i) * slots_per_ring_, slots_per_ring_);
+    candidate.state.store(ThreadState::live, std::memory_order_release);
+    t_state = &candidate;
+    return t_state;
+  }
+  unregistered_calls_.fetch_add(1, std::memory_order_relaxed);
+  return nullptr;
+}
+
+void HostCallRecorder::take_stack(ThreadState& thread) {
+  void** frames = thread.frames.data();
+  const int wanted = options_.stack_depth;
+  const int count = options_.capture_stack(frames, wanted);
+  if (count <= 0) {
+    thread.stacks_failed.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  if (count == wanted) thread.stacks_truncated.fetch_add(1, std::memory_order_relaxed);
+  const std::uint64_t hash = hash_of(frames, count);
+  const auto entry = static_cast<std::uint16_t>(hash % kStackCacheSize);
+  if (thread.stack_hashes[entry] != hash) {
+    // The reader replaces its row `entry` when it meets this record; calls that follow in the ring
+    // mean the new stack, calls before it the old one.
+    CallRecord definition;
+    definition.head.kind = RecordKind::stack;
+    definition.head.value = entry;
+    definition.head.stack = static_cast<std::uint32_t>(count);
+    if (!thread.ring.push(definition, frames, static_cast<std::size_t>(count) * sizeof(void*))) {
+      thread.stack_hashes[entry] = 0;
+      return;
+    }
+    thread.stack_hashes[entry] = hash;
+  }
+  thread.stack = std::uint32_t{1} + entry;
+}
+
+void HostCallRecorder::enter(std::uint16_t api, model::ApiRole role, std::uint32_t correlation) {
+  const std::uint32_t epoch = g_gate.epoch();
+  if (epoch == 0) return;
+  ThreadState* thread = this_thread();
+  if (thread == nullptr) return;
+  if (thread->epoch != epoch) {  // first call since start(): forget nesting from before a stop()
+    thread->epoch = epoch;
+    thread->depth = 0;
+  }
+  if (thread->depth++ != 0) return;
+  thread->api = api;
+  thread->correlation = correlation;
+  thread->stack = 0;
+  const std::int64_t now_ns = host_now_ns();
+  thread->enter_ns = now_ns;
+  if (options_.capture_stack != nullptr &&
+      (now_ns - thread->last_exit_ns > options_.gap_threshold_ns || model::may_block(role))) {
+    take_stack(*thread);
+  }
+}
+
+void HostCallRecorder::exit(std::int32_t result) {
+  const std::uint32_t epoch = g_gate.epoch();
+  ThreadState* thread = t_state;
+  if (epoch == 0 || thread == nullptr || thread->epoch != epoch || thread->depth == 0) return;
+  if (--thread->depth != 0) return;
+  CallRecord call;
+  call.head.kind = RecordKind::call;
+  call.head.value = thread->api;
+  call.head.stack = thread->stack;
+  call.enter_ns = thread->enter_ns;
+  call.exit_ns = host_now_ns();
+  call.correlation = thread->correlation;
+  call.result = result;
+  thread->last_exit_ns = call.exit_ns;
+  thread->ring.push(call);
+}
+
+void HostCallRecorder::mark(model::Marker::Kind kind, const char* name, std::int64_t start_ns,
+                            std::int64_t end_ns) {
+  if (g_gate.epoch() == 0) return;
+  ThreadState* thread = this_thread();
+  if (thread == nullptr) return;
+  MarkerRecord marker;
+  marker.head.kind = RecordKind::marker;
+  marker.head.value = static_cast<std::uint16_t>(kind);
+  const std::size_t length = name == nullptr ? 0 : strnlen(name, kMaxMarkerBytes);
+  marker.head.stack = static_cast<std::uint32_t>(length);
+  marker.start_ns = start_ns;
+  marker.end_ns = end_ns;
+  thread->ring.push(marker, name, length);
+}
+
+void HostCallRecorder::reclaim_dead_threads() {
+  const auto pid = static_cast<int>(getpid());
+  for (int i = 0; threads_ != nullptr && i < kMaxThreads; ++i) {
+    ThreadState& thread = threads_[i];
+    if (thread.state.load(std::memory_order_acquire) != ThreadState::live) continue;
+    if (thread.ring.readable() != 0) continue;
+    const bool is_gone =
+        syscall(SYS_tgkill, pid, static_cast<int>(thread.tid), 0) != 0 && errno == ESRCH;
+    // Looked at again after the thread was found gone: its last records may have come in between.
+    if (is_gone && thread.ring.readable() == 0) {
+      thread.state.store(ThreadState::free, std::memory_order_release);
+    }
+  }
+}
+
+void HostCallRecorder::forget_in_child() { t_state = nullptr; }
+
+}  // namespace gpuidle::record
