@@ -8,15 +8,7 @@
 namespace gpuidle::model {
 namespace {
 
-struct Row {
-  std::string_view name;
-  ApiRole role;
-};
-
-constexpr Row kRows[] = {
-#define GPUIDLE_CUDA_API(domain, role, name) {#name, ApiRole::role},
-#include "libgpuidle/model/cuda_api.def"
-#undef GPUIDLE_CUDA_API
+constexpr CudaApi kHipApis[] = {
     // HIP calls whose CUDA counterpart is not found by replacing the prefix.
     {"hipExtLaunchKernel", ApiRole::launch},
     {"hipExtLaunchMultiKernelMultiDevice", ApiRole::launch},
@@ -36,7 +28,12 @@ constexpr Row kRows[] = {
     {"hipHostMalloc", ApiRole::alloc},
     {"hipHostFree", ApiRole::free},
 };
-constexpr std::size_t kRowCount = sizeof(kRows) / sizeof(kRows[0]);
+constexpr std::size_t kCudaCount = std::size(kCudaApis);
+constexpr std::size_t kRowCount = kCudaCount + std::size(kHipApis);
+
+constexpr const CudaApi& row_at(std::size_t row) {
+  return row < kCudaCount ? kCudaApis[row] : kHipApis[row - kCudaCount];
+}
 
 // Open addressing, at most half full, so that a probe for an unknown name ends soon.
 constexpr std::size_t kSlotCount = 512;
@@ -52,7 +49,7 @@ constexpr std::size_t slot_of(std::string_view name) {
 constexpr Slots make_slots() {
   Slots slots{};
   for (std::size_t row = 0; row < kRowCount; ++row) {
-    std::size_t slot = slot_of(kRows[row].name);
+    std::size_t slot = slot_of(row_at(row).name);
     while (slots[slot] != 0) slot = (slot + 1) % kSlotCount;
     slots[slot] = static_cast<std::uint16_t>(row + 1);
   }
@@ -62,7 +59,7 @@ constexpr Slots kSlots = make_slots();
 
 ApiRole role_in_table(std::string_view name) {
   for (std::size_t slot = slot_of(name); kSlots[slot] != 0; slot = (slot + 1) % kSlotCount) {
-    const Row& row = kRows[kSlots[slot] - 1];
+    const CudaApi& row = row_at(kSlots[slot] - 1);
     if (row.name == name) return row.role;
   }
   return ApiRole::other;

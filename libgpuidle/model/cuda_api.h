@@ -4,11 +4,35 @@
 // recorder for the names CUPTI gives and by importers for the names in foreign files.
 #pragma once
 
+#include <cstdint>
+#include <iterator>
 #include <string_view>
 
 #include "libgpuidle/model/records.h"
 
 namespace gpuidle::model {
+
+struct CudaApi {
+  std::string_view name;
+  ApiRole role;
+};
+
+/// The rows of cuda_api.def, in its order; a recorded call names its row.
+inline constexpr CudaApi kCudaApis[] = {
+#define GPUIDLE_CUDA_API(domain, role, name) {#name, ApiRole::role},
+#include "libgpuidle/model/cuda_api.def"
+#undef GPUIDLE_CUDA_API
+};
+inline constexpr std::uint16_t kNoCudaApi = 0xffff;
+
+/// Row of a call by its name without variant suffixes, kNoCudaApi if it is not listed. Linear: for
+/// compile time and start-up. Context: control.
+constexpr std::uint16_t cuda_api_row(std::string_view name) {
+  for (std::size_t row = 0; row < std::size(kCudaApis); ++row) {
+    if (kCudaApis[row].name == name) return static_cast<std::uint16_t>(row);
+  }
+  return kNoCudaApi;
+}
 
 /// The call without its variant suffixes (_v2, _v7000, _ptsz, _ptds, in any number and order),
 /// e.g. "cudaMemcpyAsync" for "cudaMemcpyAsync_ptsz_v7000". A view into `call_name`.

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libgpuidle/cupti/cupti_api.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace gpuidle::cupti {
+namespace {
+
+struct MappedLibraries {
+  std::string cupti;   // "" = none
+  std::string cudart;
+};
+
+int note_library(dl_phdr_info* info, std::size_t, void* out) {
+  auto* mapped = static_cast<MappedLibraries*>(out);
+  const char* name = info->dlpi_name;
+  if (name == nullptr) return 0;
+  const char* base = std::strrchr(name, '/');
+  base = base == nullptr ? name : base + 1;
+  if (std::strncmp(base, "libcupti.so", 11) == 0) mapped->cupti = name;
+  if (std::strncmp(base, "libcudart.so", 12) == 0) mapped->cudart = name;
+  return 0;
+}
+
+// 11.x carries the minor in its SONAME, from 12 on the major alone.
+std::vector<std::string> sonames(int driver_major) {
+  std::vector<std::string> names;
+  for (int major = driver_major == 0 ? 14 : driver_major; major >= 12; --major) {
+    names.push_back("libcupti.so." + std::to_string(major));
+  }
+  for (int minor = 8; minor >= 0; --minor) {
+    names.push_back("libcupti.so.11." + std::to_string(minor));
+  }
+  return names;
+}
+
+std::vector<std::string> candidates(const std::string& requested_path, int driver_major) {
+  if (!requested_path.empty()) return {requested_path};
+  MappedLibraries mapped;
+  dl_iterate_phdr(&note_library, &mapped);
+  // Opening a second CUPTI beside a mapped one would decide which file its first user gets.
+  if (!mapped.cupti.empty()) return {mapped.cupti};
+  std::vector<std::string> paths;
+  const std::vector<std::string> names = sonames(driver_major);
+  const std::size_t slash = mapped.cudart.rfind('/');
+  if (slash != std::string::npos) {
+    const std::string directory = mapped.cudart.substr(0, slash);
+    // Toolkit, toolkit's extras, and the two layouts of the PyPI wheels.
+    for (const char* neighbour : {"", "/../extras/CUPTI/lib64", "/../../cuda_cupti/lib",
+                                  "/../../cu13/lib"}) {
+      for (const std::string& name : names) {
+        paths.push_back(directory + neighbour + "/" + name);
+      }
+    }
+  }
+  paths.insert(paths.end(), names.begin(), names.end());
+  for (const std::string& name : names) paths.push_back("/usr/local/cuda/lib64/" + name);
+  for (const std::string& name : names) {
+    paths.push_back("/usr/local/cuda/extras/CUPTI/lib64/" + name);
+  }
+  return paths;
+}
+
+template <typename Function>
+bool find(void* library, const char* name, Function* out) {
+  *out = reinterpret_cast<Function>(dlsym(library, name));
+  return *out != nullptr;
+}
+
+// First missing function, or nullptr.
+const char* fill(void* library, CuptiApi* api) {
+  find(library, "cuptiSetThreadIdType", &api->set_thread_id_type);
+  find(library, "cuptiActivityEnableAndDump", &api->activity_enable_and_dump);
+  if (!find(library, "cuptiGetVersion", &api->get_version)) return "cuptiGetVersion";
+  if (!find(library, "cuptiGetResultString", &api->get_result_string)) return "cuptiGetResultString";
+  if (!find(library, "cuptiGetTimestamp", &api->get_timestamp)) return "cuptiGetTimestamp";
+  if (!find(library, "cuptiSubscribe", &api->subscribe)) return "cuptiSubscribe";
+  if (!find(library, "cuptiUnsubscribe", &api->unsubscribe)) return "cuptiUnsubscribe";
+  if (!find(library, "cuptiEnableCallback", &api->enable_callback)) return "cuptiEnableCallback";
+  if (!find(library, "cuptiGetCallbackName", &api->get_callback_name)) return "cuptiGetCallbackName";
+  if (!find(library, "cuptiActivityRegisterCallbacks", &api->activity_register_callbacks)) {
+    return "cuptiActivityRegisterCallbacks";
+  }
+  if (!find(library, "cuptiActivityEnable", &api->activity_enable)) return "cuptiActivityEnable";
+  if (!find(library, "cuptiActivityDisable", &api->activity_disable)) return "cuptiActivityDisable";
+  if (!find(library, "cuptiActivityGetNextRecord", &api->activity_get_next_record)) {
+    return "cuptiActivityGetNextRecord";
+  }
+  if (!find(library, "cuptiActivityFlushAll", &api->activity_flush_all)) {
+    return "cuptiActivityFlushAll";
+  }
+  if (!find(library, "cuptiActivityGetNumDroppedRecords", &api->activity_get_num_dropped_records)) {
+    return "cuptiActivityGetNumDroppedRecords";
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string CuptiApi::describe(CUptiResult result) const {
+  const char* text = nullptr;
+  if (get_result_string == nullptr || get_result_string(result, &text) != CUPTI_SUCCESS) {
+    text = nullptr;
+  }
+  const std::string number = std::to_string(static_cast<int>(result));
+  return text == nullptr ? "CUPTI error " + number : std::string(text) + " (" + number + ")";
+}
+
+base::Status load(const std::string& requested_path, int driver_major, CuptiApi* api) {
+  const std::vector<std::string> paths = candidates(requested_path, driver_major);
+  for (const std::string& path : paths) {
+    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (library == nullptr) continue;
+    if (const char* missing = fill(library, api)) {
+      return {base::StatusCode::unavailable, path + " lacks " + missing + " (CUPTI 11.0 or newer "
+                                             "is needed)"};
+    }
+    api->path = path;
+    if (link_map* map = nullptr; dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr) {
+      api->path = map->l_name;
+    }
+    api->get_version(&api->version);
+    return {};
+  }
+  if (!requested_path.empty()) {
+    const char* why = dlerror();
+    return {base::StatusCode::unavailable, "cannot open GPUIDLE_CUPTI_LIBRARY=" + requested_path +
+                                           (why == nullptr ? "" : std::string(": ") + why)};
+  }
+  return {base::StatusCode::unavailable,
+          "no libcupti found (tried the mapped CUDA runtime's folder, the loader's path and "
+          "/usr/local/cuda; set GPUIDLE_CUPTI_LIBRARY)"};
+}
+
+}  // namespace gpuidle::cupti
