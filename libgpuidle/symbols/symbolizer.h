@@ -2,8 +2,8 @@
 //
 // Frames of a recording become names that a person can look up: function, object file, source line.
 // Native frames are named from the object files as they lie on this machine, and only from those
-// that carry the build id which the recorder saw; Python and foreign frames bring their names along.
-// Feeds the report, gap and dump commands.
+// that carry the build id which the recorder saw; Python and foreign frames bring their names
+// along. Feeds the report, gap and dump commands.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct ResolvedFrame {
   /// Demangled function name; "<module base name>+0x<offset from the module's begin>" where no
   /// symbol covers the address; "0x<address>" where the module is not known either. Never empty.
   std::string function;
-  std::string module;      ///< path of the object file as recorded; "" for Python, foreign, unknown
-  std::string file;        ///< source file as the debug information or Python names it; "" = unknown
+  std::string module;  ///< path of the object file as recorded; "" for Python, foreign, unknown
+  std::string file;    ///< source file as the debug information or Python names it; "" = unknown
   std::uint32_t line = 0;  ///< 1-based; 0 = not known
   /// True if the name is certain: the address lies inside the symbol's size, or the name was
   /// recorded as such (Python, foreign). False for offsets and for symbols without a size.
