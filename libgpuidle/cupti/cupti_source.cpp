@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libgpuidle/cupti/cupti_source.h"
+
+#include <cerrno>
+#include <new>
+#include <string_view>
+
+#include "libgpuidle/base/own_thread.h"
+#include "libgpuidle/cupti/cupti_layouts.h"
+#include "libgpuidle/model/cuda_api.h"
+#include "libgpuidle/record/gate.h"
+#include "libgpuidle/record/host_call_recorder.h"
+
+namespace gpuidle::cupti {
+namespace {
+
+constexpr CUpti_CallbackDomain kDomains[] = {CUPTI_CB_DOMAIN_RUNTIME_API,
+                                             CUPTI_CB_DOMAIN_DRIVER_API};
+
+}  // namespace
+
+CuptiSource& CuptiSource::instance() {
+  alignas(CuptiSource) static unsigned char storage[sizeof(CuptiSource)];
+  static CuptiSource* const source = new (storage) CuptiSource;
+  return *source;
+}
+
+base::Status CuptiSource::error(const char* call, CUptiResult result) const {
+  std::string message = std::string(call) + " failed with " + api_.describe(result);
+  if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
+    message += ": another profiler or debugger uses CUPTI in this process";
+  }
+  return {base::StatusCode::unavailable, message};
+}
+
+base::Status CuptiSource::undo(base::Status reason) {
+  for (const ActivityKindRow& row : kActivityKinds) api_.activity_disable(row.kind);
+  if (subscriber_ != nullptr) api_.unsubscribe(subscriber_);
+  subscriber_ = nullptr;
+  return reason;
+}
+
+base::Status CuptiSource::start(const std::string& requested_path, int driver_major) {
+  if (base::Status status = load(requested_path, driver_major, &api_); !status.ok()) return status;
+  // 13.0 GA loses synchronisation records and can deadlock in Disable and crash in FlushAll; its
+  // first update mended all three.
+  if (api_.version == 130000) {
+    return {base::StatusCode::unsupported_version,
+            api_.path + " is CUPTI 13.0 GA, which can hang and crash its process; 13.0 Update 1 or "
+                        "newer is needed"};
+  }
+  if (base::Status status = decoder_.prepare(api_); !status.ok()) return status;
+  if (!buffers_.prepare()) {
+    return {base::StatusCode::unavailable, "no memory for CUPTI's activity buffers"};
+  }
+  const CUptiResult result = api_.subscribe(&subscriber_, &on_callback, this);
+  if (result != CUPTI_SUCCESS) {
+    subscriber_ = nullptr;
+    return error("cuptiSubscribe", result);
+  }
+  if (base::Status status = enable_activities(); !status.ok()) return undo(status);
+  if (base::Status status = enable_callbacks(); !status.ok()) return undo(status);
+  if (!base::start_own_thread(
+          "gpuidle-flush", [](void* self) { static_cast<CuptiSource*>(self)->flush_loop(); },
+          this)) {
+    return undo({base::StatusCode::unavailable, "cannot start a thread to flush CUPTI"});
+  }
+  return {};
+}
+
+base::Status CuptiSource::enable_activities() {
+  // The default is a truncated pthread_self(); an old CUPTI without the call only loses the names
+  // of threads in overhead records.
+  if (api_.set_thread_id_type != nullptr) {
+    api_.set_thread_id_type(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+  }
+  CUptiResult result = api_.activity_register_callbacks(&on_buffer_requested, &on_buffer_completed);
+  if (result != CUPTI_SUCCESS) return error("cuptiActivityRegisterCallbacks", result);
+  // Kernels and copies are what busy time is made of; the other kinds only add detail.
+  result = api_.activity_enable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+  if (result != CUPTI_SUCCESS) return error("cuptiActivityEnable(CONCURRENT_KERNEL)", result);
+  result = api_.activity_enable(CUPTI_ACTIVITY_KIND_MEMCPY);
+  if (result != CUPTI_SUCCESS) return error("cuptiActivityEnable(MEMCPY)", result);
+  result = api_.activity_enable(CUPTI_ACTIVITY_KIND_MEMSET);
+  if (result != CUPTI_SUCCESS) return error("cuptiActivityEnable(MEMSET)", result);
+  api_.activity_enable(CUPTI_ACTIVITY_KIND_MEMCPY2);
+  api_.activity_enable(CUPTI_ACTIVITY_KIND_OVERHEAD);
+  if (api_.activity_enable_and_dump == nullptr ||
+      api_.activity_enable_and_dump(CUPTI_ACTIVITY_KIND_DEVICE) != CUPTI_SUCCESS) {
+    api_.activity_enable(CUPTI_ACTIVITY_KIND_DEVICE);
+  }
+  return {};
+}
+
+base::Status CuptiSource::enable_callbacks() {
+  for (const CUpti_CallbackDomain domain : kDomains) {
+    RowOfId& rows = domain == CUPTI_CB_DOMAIN_RUNTIME_API ? runtime_rows_ : driver_rows_;
+    rows.fill(model::kNoCudaApi);
+    for (CUpti_CallbackId id = 1; id < kMaxCallbackIds; ++id) {
+      const char* name = nullptr;
+      if (api_.get_callback_name(domain, id, &name) != CUPTI_SUCCESS || name == nullptr) continue;
+      const std::uint16_t row = model::cuda_api_row(model::without_variant(name));
+      if (row == model::kNoCudaApi) continue;
+      const CUptiResult result = api_.enable_callback(1, subscriber_, domain, id);
+      if (result != CUPTI_SUCCESS) return error("cuptiEnableCallback", result);
+      rows[id] = row;
+    }
+  }
+  return {};
+}
+
+std::int64_t CuptiSource::now() const {
+  std::uint64_t time = 0;
+  api_.get_timestamp(&time);
+  return static_cast<std::int64_t>(time);
+}
+
+void CuptiSource::on_callback(void* self, CUpti_CallbackDomain domain, CUpti_CallbackId id,
+                              const void* data) {
+  if (record::g_gate.epoch() == 0 || id >= kMaxCallbackIds) return;
+  const auto* source = static_cast<const CuptiSource*>(self);
+  const auto* call = static_cast<const CUpti_CallbackData*>(data);
+  const int host_errno = errno;
+  const std::uint16_t row = domain == CUPTI_CB_DOMAIN_RUNTIME_API ? source->runtime_rows_[id]
+                            : domain == CUPTI_CB_DOMAIN_DRIVER_API ? source->driver_rows_[id]
+                                                                   : model::kNoCudaApi;
+  if (row != model::kNoCudaApi) {
+    if (call->callbackSite == CUPTI_API_ENTER) {
+      record::g_recorder.enter(row, model::kCudaApis[row].role, call->correlationId);
+    } else {
+      // cudaError_t and CUresult are both ints; the pointer is only valid at exit.
+      const auto* result = static_cast<const std::int32_t*>(call->functionReturnValue);
+      record::g_recorder.exit(result == nullptr ? 0 : *result);
+    }
+  }
+  errno = host_errno;
+}
+
+void CuptiSource::on_buffer_requested(std::uint8_t** buffer, std::size_t* bytes,
+                                      std::size_t* max_records) {
+  const int host_errno = errno;
+  *buffer = instance().buffers_.request();
+  *bytes = *buffer == nullptr ? 0 : ActivityBuffers::kBufferBytes;
+  *max_records = 0;  // as many as fit
+  errno = host_errno;
+}
+
+void CuptiSource::on_buffer_completed(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t,
+                                      std::size_t valid_bytes) {
+  const int host_errno = errno;
+  instance().buffers_.complete(buffer, valid_bytes);
+  errno = host_errno;
+}
+
+std::uint32_t CuptiSource::request_flush(bool forced) {
+  if (forced) forced_.store(true, std::memory_order_relaxed);
+  const std::uint32_t number = flushes_wanted_.fetch_add(1, std::memory_order_release) + 1;
+  base::futex_wake(flushes_wanted_);
+  return number;
+}
+
+bool CuptiSource::wait_for_flush(std::uint32_t number, std::int64_t timeout_ns) const {
+  const std::int64_t deadline_ns = record::host_now_ns() + timeout_ns;
+  for (;;) {
+    const std::uint32_t done = flushes_done_.load(std::memory_order_acquire);
+    if (static_cast<std::int32_t>(done - number) >= 0) return true;
+    const std::int64_t left_ns = deadline_ns - record::host_now_ns();
+    if (left_ns <= 0) return false;
+    base::futex_wait(flushes_done_, done, left_ns);
+  }
+}
+
+// A thread of its own: released CUPTIs have hung in FlushAll, and then host calls must still be
+// drained and written, and the process must still be able to end.
+void CuptiSource::flush_loop() {
+  for (;;) {
+    const std::uint32_t wanted = flushes_wanted_.load(std::memory_order_acquire);
+    if (wanted == flushes_done_.load(std::memory_order_relaxed)) {
+      base::futex_wait(flushes_wanted_, wanted, 1'000'000'000);
+      continue;
+    }
+    const bool forced = forced_.load(std::memory_order_relaxed);
+    api_.activity_flush_all(forced ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
+    flushes_done_.store(wanted, std::memory_order_release);
+    base::futex_wake(flushes_done_);
+  }
+}
+
+std::uint64_t CuptiSource::take_dropped_records() {
+  std::size_t dropped = 0;
+  if (api_.activity_get_num_dropped_records(nullptr, 0, &dropped) != CUPTI_SUCCESS) return 0;
+  return dropped;
+}
+
+}  // namespace gpuidle::cupti

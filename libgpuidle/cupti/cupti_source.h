@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CUPTI as a source of truth: subscribes, turns its callbacks into host calls, enables the activity
+// kinds and flushes them. Feeds record/ (host calls, on the host's threads) and session.cpp (filled
+// buffers). One object per process, since CUPTI's state is process-wide.
+#pragma once
+
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "libgpuidle/base/status.h"
+#include "libgpuidle/cupti/activity_buffers.h"
+#include "libgpuidle/cupti/activity_decoder.h"
+#include "libgpuidle/cupti/cupti_api.h"
+
+namespace gpuidle::cupti {
+
+/// Context: start() control; flush functions drain; the rest as said.
+class CuptiSource {
+ public:
+  static CuptiSource& instance();  ///< never destroyed: CUPTI calls back during exit
+
+  /// Opens CUPTI, becomes its subscriber and switches recording on. On failure everything that was
+  /// switched on is switched off again and the message says who refused what.
+  /// `driver_major` as for load().
+  base::Status start(const std::string& requested_path, int driver_major);
+
+  /// CUPTI's own clock, ns. Context: any.
+  std::int64_t now() const;
+
+  /// Asks the flush thread for cuptiActivityFlushAll(forced). A request while one is under way is
+  /// kept. Returns the number of the request.
+  std::uint32_t request_flush(bool forced);
+  /// Number of the last flush that has returned; it lags behind while CUPTI hangs.
+  std::uint32_t flushes_done() const { return flushes_done_.load(std::memory_order_acquire); }
+  /// Waits until flush `number` has returned, `timeout_ns` at most.
+  bool wait_for_flush(std::uint32_t number, std::int64_t timeout_ns) const;
+
+  /// Records CUPTI gave up since the last call of this function.
+  std::uint64_t take_dropped_records();
+
+  ActivityBuffers& buffers() { return buffers_; }
+  ActivityDecoder& decoder() { return decoder_; }
+  const CuptiApi& api() const { return api_; }
+
+ private:
+  CuptiSource() = default;
+
+  base::Status enable_callbacks();
+  base::Status enable_activities();
+  base::Status undo(base::Status reason);
+  base::Status error(const char* call, CUptiResult result) const;
+  void flush_loop();
+
+  static void CUPTIAPI on_callback(void* self, CUpti_CallbackDomain domain, CUpti_CallbackId id,
+                                   const void* data);
+  static void CUPTIAPI on_buffer_requested(std::uint8_t** buffer, std::size_t* bytes,
+                                           std::size_t* max_records);
+  static void CUPTIAPI on_buffer_completed(CUcontext context, std::uint32_t stream,
+                                           std::uint8_t* buffer, std::size_t bytes,
+                                           std::size_t valid_bytes);
+
+  static constexpr std::size_t kMaxCallbackIds = 2048;
+  using RowOfId = std::array<std::uint16_t, kMaxCallbackIds>;
+
+  CuptiApi api_;
+  ActivityBuffers buffers_;
+  ActivityDecoder decoder_;
+  CUpti_SubscriberHandle subscriber_ = nullptr;
+  RowOfId runtime_rows_{};  // callback id -> row of model::kCudaApis
+  RowOfId driver_rows_{};
+  std::atomic<std::uint32_t> flushes_wanted_{0};  // also the futex the flush thread sleeps on
+  std::atomic<std::uint32_t> flushes_done_{0};
+  std::atomic<bool> forced_{false};
+};
+
+}  // namespace gpuidle::cupti
