@@ -74,29 +74,7 @@ ApiRole role_with_prefix(std::string_view prefix, std::string_view rest) {
   return role_in_table({name, prefix.size() + rest.size()});
 }
 
-bool remove_suffix(std::string_view& name, std::string_view suffix) {
-  if (name.size() <= suffix.size()) return false;
-  if (name.substr(name.size() - suffix.size()) != suffix) return false;
-  name.remove_suffix(suffix.size());
-  return true;
-}
-
-bool remove_version(std::string_view& name) {
-  std::size_t length = name.size();
-  while (length > 0 && name[length - 1] >= '0' && name[length - 1] <= '9') --length;
-  if (length == name.size() || length < 3 || name.substr(length - 2, 2) != "_v") return false;
-  name.remove_suffix(name.size() - (length - 2));
-  return true;
-}
-
 }  // namespace
-
-std::string_view without_variant(std::string_view call_name) noexcept {
-  while (remove_suffix(call_name, "_ptsz") || remove_suffix(call_name, "_ptds") ||
-         remove_version(call_name)) {
-  }
-  return call_name;
-}
 
 ApiRole role_of(std::string_view call_name) noexcept {
   const std::string_view name = without_variant(call_name);

@@ -4,6 +4,7 @@
 // recorder for the names CUPTI gives and by importers for the names in foreign files.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <string_view>
@@ -36,8 +37,26 @@ constexpr std::uint16_t cuda_api_row(std::string_view name) {
 
 /// The call without its variant suffixes (_v2, _v7000, _ptsz, _ptds, in any number and order),
 /// e.g. "cudaMemcpyAsync" for "cudaMemcpyAsync_ptsz_v7000". A view into `call_name`.
-/// Context: hook.
-std::string_view without_variant(std::string_view call_name) noexcept;
+/// Context: hook, compile time.
+constexpr std::string_view without_variant(std::string_view call_name) noexcept {
+  const auto remove = [&call_name](std::string_view suffix) {
+    if (call_name.size() <= suffix.size()) return false;
+    if (call_name.substr(call_name.size() - suffix.size()) != suffix) return false;
+    call_name.remove_suffix(suffix.size());
+    return true;
+  };
+  const auto remove_version = [&call_name] {
+    std::size_t length = call_name.size();
+    while (length > 0 && call_name[length - 1] >= '0' && call_name[length - 1] <= '9') --length;
+    if (length == call_name.size() || length < 3) return false;
+    if (call_name.substr(length - 2, 2) != "_v") return false;
+    call_name.remove_suffix(call_name.size() - (length - 2));
+    return true;
+  };
+  while (remove("_ptsz") || remove("_ptds") || remove_version()) {
+  }
+  return call_name;
+}
 
 /// The role of a call, variant suffixes allowed; ApiRole::other for what cuda_api.def does not
 /// list. A HIP call has the role of its CUDA counterpart. No heap, no lock; 20 to 35 ns.
