@@ -14,11 +14,12 @@ stop() {
 preset="${1:?usage: tools/build.sh PRESET [TARGET...]}"
 shift
 cuda_root="$(tools/fetch-cuda.sh)"
+catch2="$(tools/fetch-catch2.sh)"
 mkdir -p build
 log="build/configure-$preset.log"
 echo "==> configuring build/$preset (CUDA toolkit: $cuda_root)" >&2
 cmake --preset "$preset" -DGPUIDLE_CUDA_INCLUDE_DIR="$cuda_root/include" \
-  -DGPUIDLE_NVCC="$cuda_root/bin/nvcc" >"$log" 2>&1 || {
+  -DGPUIDLE_NVCC="$cuda_root/bin/nvcc" ${catch2:+-DCatch2_DIR="$catch2"} >"$log" 2>&1 || {
   tail -n 20 "$log" >&2
   stop "CMake could not configure $preset; the whole log is $log"
 }
