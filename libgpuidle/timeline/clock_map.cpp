@@ -37,8 +37,10 @@ std::int64_t ClockMap::to_host(std::int64_t device_ns) const {
   if (std::abs(change_ns) > kStep_ns) {
     return device_ns + offset_of(since_ns * 2 < span_ns ? left : right);
   }
-  const double share = span_ns == 0 ? 0.0 : static_cast<double>(since_ns) / static_cast<double>(span_ns);
-  return device_ns + offset_of(left) + static_cast<std::int64_t>(share * static_cast<double>(change_ns));
+  const double share =
+      span_ns == 0 ? 0.0 : static_cast<double>(since_ns) / static_cast<double>(span_ns);
+  return device_ns + offset_of(left) +
+         static_cast<std::int64_t>(share * static_cast<double>(change_ns));
 }
 
 }  // namespace gpuidle::timeline

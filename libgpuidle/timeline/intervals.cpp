@@ -87,8 +87,17 @@ IntervalSet subtract(const IntervalSet& a, const IntervalSet& b) {
 }
 
 IntervalSet gaps(const IntervalSet& set, const Interval& window) {
-  if (window.length_ns() == 0) return {};
-  return subtract({window}, set);
+  IntervalSet rest;
+  std::int64_t from_ns = window.start_ns;
+  auto it = std::partition_point(set.begin(), set.end(), [&](const Interval& interval) {
+    return interval.end_ns <= window.start_ns;
+  });
+  for (; it != set.end() && it->start_ns < window.end_ns; ++it) {
+    append_joined({from_ns, it->start_ns}, &rest);
+    from_ns = it->end_ns;
+  }
+  append_joined({from_ns, window.end_ns}, &rest);
+  return rest;
 }
 
 }  // namespace gpuidle::timeline

@@ -37,7 +37,7 @@ IntervalSet unite(const IntervalSet& a, const IntervalSet& b);
 IntervalSet intersect(const IntervalSet& a, const IntervalSet& b);
 IntervalSet subtract(const IntervalSet& a, const IntervalSet& b);
 
-/// What `set` leaves uncovered of `window`.
+/// What `set` leaves uncovered of `window`. O(log n + members met).
 IntervalSet gaps(const IntervalSet& set, const Interval& window);
 
 }  // namespace gpuidle::timeline

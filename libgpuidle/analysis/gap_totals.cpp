@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libgpuidle/analysis/gap_totals.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace gpuidle::analysis {
+namespace {
+
+// True if `a` ranks before `b` among the largest gaps.
+bool ranks_before(const Gap& a, const Gap& b) {
+  return std::make_tuple(-a.length_ns(), a.start_ns, a.device) <
+         std::make_tuple(-b.length_ns(), b.start_ns, b.device);
+}
+
+std::size_t size_class_of(std::int64_t length_ns) {
+  std::size_t size_class = 0;
+  while (size_class < kSizeClassLimits_ns.size() && length_ns >= kSizeClassLimits_ns[size_class]) {
+    ++size_class;
+  }
+  return size_class;
+}
+
+}  // namespace
+
+void GapTotals::add(const Gap& gap, DeviceIdleness* device) {
+  device->ledger.idle.add(gap.split);
+  SizeClass& size_class = device->gaps[size_class_of(gap.length_ns())];
+  ++size_class.count;
+  size_class.total_ns += gap.length_ns();
+
+  const std::optional<CallSite>& origin =
+      gap.opener == Opener::blocked_in ? gap.blocking : gap.closing;
+  const CallSite place = origin.value_or(CallSite{});
+  const Key key{
+      static_cast<std::uint64_t>(place.api) << 32 | place.stack,
+      static_cast<std::uint64_t>(gap.device) << 8 | static_cast<std::uint8_t>(gap.opener)};
+  GapGroup& group = groups_[key];
+  if (group.count == 0) {
+    group.device = gap.device;
+    group.opener = gap.opener;
+    group.api = place.api;
+    group.stack = place.stack;
+    group.longest = gap;
+  }
+  ++group.count;
+  group.total_ns += gap.length_ns();
+  group.split.add(gap.split);
+  if (gap.saving_bound_ns) {
+    group.saving_bound_ns = group.saving_bound_ns.value_or(0) + *gap.saving_bound_ns;
+  }
+  if (ranks_before(gap, group.longest)) group.longest = gap;
+  keep_if_large(gap);
+}
+
+void GapTotals::keep_if_large(const Gap& gap) {
+  if (largest_limit_ == 0) return;
+  if (largest_.size() < largest_limit_) {
+    largest_.push_back(gap);
+  } else if (ranks_before(gap, largest_.front())) {
+    std::pop_heap(largest_.begin(), largest_.end(), ranks_before);
+    largest_.back() = gap;
+  } else {
+    return;
+  }
+  std::push_heap(largest_.begin(), largest_.end(), ranks_before);
+}
+
+std::vector<GapGroup> GapTotals::take_groups() {
+  std::vector<GapGroup> groups;
+  groups.reserve(groups_.size());
+  for (auto& [key, group] : groups_) groups.push_back(std::move(group));
+  groups_.clear();
+  std::sort(groups.begin(), groups.end(), [](const GapGroup& a, const GapGroup& b) {
+    const auto rank = [](const GapGroup& g) {
+      return std::make_tuple(-g.total_ns, g.device, g.longest.start_ns, g.opener, g.api, g.stack);
+    };
+    return rank(a) < rank(b);
+  });
+  return groups;
+}
+
+std::vector<Gap> GapTotals::take_largest() {
+  std::sort(largest_.begin(), largest_.end(), ranks_before);
+  return std::move(largest_);
+}
+
+}  // namespace gpuidle::analysis

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What remains of a gap once it is known in full: its share in the totals by origin, by length and
+// by part, and a place among the largest. Fed by the gap analysis; feeds the result.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "libgpuidle/analysis/idleness.h"
+
+namespace gpuidle::analysis {
+
+/// Context: tool. Memory is bounded by the number of distinct origins and `largest`.
+class GapTotals {
+ public:
+  explicit GapTotals(std::size_t largest) : largest_limit_(largest) {}
+
+  /// Counts a gap in the groups and the largest ones, and in the sums of its device.
+  void add(const Gap& gap, DeviceIdleness* device);
+
+  /// Most idle time first; ties by device and first occurrence, so that equal recordings give
+  /// equal reports.
+  std::vector<GapGroup> take_groups();
+  /// Longest first, ties by start.
+  std::vector<Gap> take_largest();
+
+ private:
+  struct Key {
+    std::uint64_t place;   // api << 32 | stack
+    std::uint64_t device;  // device << 8 | opener
+    bool operator==(const Key& other) const {
+      return place == other.place && device == other.device;
+    }
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const {
+      const std::uint64_t mixed =
+          (key.place ^ (key.device * 0x9E3779B97F4A7C15U)) * 0xD6E8FEB86659FD93U;
+      return static_cast<std::size_t>(mixed ^ (mixed >> 32));
+    }
+  };
+
+  void keep_if_large(const Gap& gap);
+
+  std::size_t largest_limit_;
+  std::vector<Gap> largest_;  // a heap with the smallest on top
+  std::unordered_map<Key, GapGroup, KeyHash> groups_;
+};
+
+}  // namespace gpuidle::analysis

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libgpuidle/analysis/idleness.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
+#include <numeric>
+
+#include "libgpuidle/analysis/call_table.h"
+#include "libgpuidle/analysis/communication.h"
+#include "libgpuidle/analysis/device_analysis.h"
+#include "libgpuidle/analysis/gap_totals.h"
+#include "libgpuidle/analysis/proven_idle.h"
+#include "libgpuidle/timeline/intervals.h"
+
+namespace gpuidle::analysis {
+namespace {
+
+// Streams a recording through the analyses of its devices. Calls are fed to the table only as far
+// as time has come, so that how a recording is cut into slices never shows in a result.
+class Analyzer : public model::SliceVisitor {
+ public:
+  Analyzer(const model::Recording& recording, const Options& options)
+      : info_(recording.info()),
+        totals_(options.largest_gaps),
+        proof_totals_(options.largest_gaps),
+        proof_(recording.tables(), &unobserved_, &proof_totals_) {
+    const model::Tables& tables = recording.tables();
+    for (const model::Kernel& kernel : tables.kernels()) {
+      is_communication_.push_back(is_communication_kernel(tables.string(kernel.name)));
+    }
+  }
+
+  void on_slice(const model::Slice& slice) override {
+    for (const model::Unobserved& span : slice.unobserved) {
+      unobserved_.push_back({span.start_ns, span.end_ns});
+    }
+    if (!slice.unobserved.empty()) timeline::normalize(&unobserved_);
+    calls_ahead_.erase(calls_ahead_.begin(),
+                       calls_ahead_.begin() + static_cast<std::ptrdiff_t>(next_call_));
+    next_call_ = 0;
+    calls_ahead_.insert(calls_ahead_.end(), slice.calls.begin(), slice.calls.end());
+    for (const model::DeviceActivity& op : slice.activities) add(op);
+    feed_calls_before(slice.end_ns);
+  }
+
+  Idleness finish() {
+    feed_calls_before(std::numeric_limits<std::int64_t>::max());
+    Idleness found = counts_;
+    for (auto& [ordinal, device] : devices_) found.devices.push_back(device->finish(info_));
+    if (found.devices.empty() && info_.source == model::Source::interposition) {
+      found.is_proof_only = true;
+      if (const auto proven = proof_.finish(info_)) found.devices.push_back(*proven);
+    }
+    GapTotals& totals = found.is_proof_only ? proof_totals_ : totals_;
+    found.groups = totals.take_groups();
+    found.largest = totals.take_largest();
+    return found;
+  }
+
+ private:
+  void add(const model::DeviceActivity& op) {
+    feed_calls_before(op.start_ns + model::kCallLead_ns);
+    ++counts_.activity_count;
+    if (op.kind == model::ActivityKind::unknown || op.end_ns < op.start_ns ||
+        !device(op.device).add(op, busy_kind_of(op))) {
+      ++counts_.ignored_count;
+    }
+  }
+
+  void feed_calls_before(std::int64_t until_ns) {
+    for (; next_call_ < calls_ahead_.size() && calls_ahead_[next_call_].enter_ns < until_ns;
+         ++next_call_) {
+      const model::ApiCall& call = calls_ahead_[next_call_];
+      ++counts_.call_count;
+      if (model::enqueues_work(call.role)) ++counts_.enqueue_count;
+      calls_.add(call);
+      if (info_.source == model::Source::interposition) proof_.add(call);
+    }
+  }
+
+  BusyKind busy_kind_of(const model::DeviceActivity& op) const {
+    if (op.kind == model::ActivityKind::memcpy || op.kind == model::ActivityKind::memset) {
+      return BusyKind::copy;
+    }
+    return op.kernel < is_communication_.size() && is_communication_[op.kernel]
+               ? BusyKind::communication
+               : BusyKind::compute;
+  }
+
+  DeviceAnalysis& device(std::uint32_t ordinal) {
+    if (last_device_ != nullptr && last_ordinal_ == ordinal) return *last_device_;
+    std::unique_ptr<DeviceAnalysis>& entry = devices_[ordinal];
+    if (!entry) entry = std::make_unique<DeviceAnalysis>(ordinal, &unobserved_, &calls_, &totals_);
+    last_ordinal_ = ordinal;
+    last_device_ = entry.get();
+    return *entry;
+  }
+
+  const model::RecordingInfo& info_;
+  timeline::IntervalSet unobserved_;
+  CallTable calls_;
+  std::vector<model::ApiCall> calls_ahead_;  // delivered, their time not yet come
+  std::size_t next_call_ = 0;
+  GapTotals totals_;
+  GapTotals proof_totals_;
+  ProvenIdle proof_;
+  std::map<std::uint32_t, std::unique_ptr<DeviceAnalysis>> devices_;
+  DeviceAnalysis* last_device_ = nullptr;
+  std::uint32_t last_ordinal_ = 0;
+  std::vector<bool> is_communication_;  // by KernelId
+  Idleness counts_;                     // only the counts
+};
+
+std::optional<double> ratio_of(std::int64_t part_ns, const Ledger& ledger) {
+  const std::int64_t observed_ns = ledger.wall_ns() - ledger.not_observed_ns;
+  if (observed_ns <= 0) return std::nullopt;
+  return static_cast<double>(part_ns) / static_cast<double>(observed_ns);
+}
+
+}  // namespace
+
+void IdleSplit::add(const IdleSplit& other) {
+  host_ns += other.host_ns;
+  call_ns += other.call_ns;
+  device_ns += other.device_ns;
+  unknown_ns += other.unknown_ns;
+}
+
+std::uint64_t DeviceIdleness::gap_count() const {
+  return std::accumulate(gaps.begin(), gaps.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, const SizeClass& c) { return sum + c.count; });
+}
+
+std::optional<double> DeviceIdleness::kernel_ratio() const {
+  return ratio_of(ledger.compute_ns + ledger.exposed_communication_ns, ledger);
+}
+std::optional<double> DeviceIdleness::any_ratio() const {
+  return ratio_of(ledger.any_busy_ns(), ledger);
+}
+std::optional<double> DeviceIdleness::compute_ratio() const {
+  return ratio_of(ledger.compute_ns, ledger);
+}
+
+std::int64_t Idleness::idle_ns() const {
+  std::int64_t total_ns = 0;
+  for (const DeviceIdleness& device : devices) total_ns += device.ledger.idle.total_ns();
+  return total_ns;
+}
+
+std::int64_t Idleness::wall_ns() const {
+  std::int64_t total_ns = 0;
+  for (const DeviceIdleness& device : devices) total_ns += device.ledger.wall_ns();
+  return total_ns;
+}
+
+base::Status analyze(const model::Recording& recording, const Options& options, Idleness* found) {
+  Analyzer analyzer(recording, options);
+  base::Status status = recording.visit(analyzer);
+  *found = analyzer.finish();
+  return status;
+}
+
+}  // namespace gpuidle::analysis

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Splits the idle gaps of one device exactly into "nothing queued", "inside the enqueueing call"
+// and "queued, not started". An operation that starts after a gap may have been enqueued before the
+// one that ended it (another stream), so gaps stay open while later operations can still change
+// their split. Fed in order of start; feeds the gap totals.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "libgpuidle/analysis/idleness.h"
+
+namespace gpuidle::analysis {
+
+/// Context: tool.
+class OpenGaps {
+ public:
+  /// Gaps that wait for later operations; an operation that is overtaken by more gaps than this no
+  /// longer changes the split of those before.
+  static constexpr std::size_t kWindow = 1U << 16;
+
+  /// Appends a gap that starts no earlier than the one before ended. `is_split_known` false: the
+  /// split is unknown for good. If the window is full, the oldest gap is moved to `*finished` and
+  /// the result is true.
+  bool push(const Gap& gap, bool is_split_known, Gap* finished);
+
+  /// The newest gap, nullptr if there is none; for a better closing call of the same start.
+  Gap* newest() { return is_empty() ? nullptr : &at(next_ - 1).gap; }
+  void set_newest_split_known() { at(next_ - 1).is_split_known = true; }
+
+  /// An operation that starts at or after the end of every gap so far was enqueued by this call.
+  void enqueued_by(std::int64_t enter_ns, std::int64_t exit_ns);
+
+  /// Idle time between `from_ns` and the start of the newest gap, in ns; gaps that have left the
+  /// window count as busy.
+  std::int64_t idle_since(std::int64_t from_ns) const;
+
+  bool is_empty() const { return first_ == next_; }
+  /// Removes and returns the oldest gap with its split. Requires !is_empty().
+  Gap pop();
+
+ private:
+  struct Entry {
+    Gap gap;
+    std::int64_t idle_before_ns = 0;  // idle time of all gaps before this one
+    bool is_split_known = false;
+  };
+  // The earliest call that enqueued an operation after gap `first_gap` and those that follow it, up
+  // to the next QueuedFrom. The earliest call over ever fewer operations can only get later, so the
+  // list ascends in enter, and a call that beats the back of the list replaces it: constant time
+  // per operation on average.
+  struct QueuedFrom {
+    std::int64_t enter_ns;
+    std::int64_t exit_ns;
+    std::uint64_t first_gap;
+  };
+
+  Entry& at(std::uint64_t index) { return ring_[index % kWindow]; }
+  const Entry& at(std::uint64_t index) const { return ring_[index % kWindow]; }
+
+  std::vector<Entry> ring_;  // grows to kWindow, then is reused
+  std::uint64_t first_ = 0;  // oldest open gap
+  std::uint64_t next_ = 0;   // one past the newest
+  std::int64_t idle_ns_ = 0;
+  std::deque<QueuedFrom> queued_;
+  std::uint64_t uncovered_from_ = 0;  // gaps from here on have no later call yet
+};
+
+}  // namespace gpuidle::analysis

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libgpuidle/report/json_writer.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <iterator>
+#include <stdexcept>
+
+namespace gpuidle::report {
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+
+// Length of the well-formed UTF-8 sequence at the start of `text`, 0 if there is none (overlong
+// forms, surrogates and values past U+10FFFF are not well-formed: Unicode table 3-7).
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
+  const auto is_tail = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
+  const unsigned first = byte(0), second = byte(1);
+  if (first < 0x80) return 1;
+  if (first >= 0xC2 && first <= 0xDF) return is_tail(1) ? 2 : 0;
+  if (first >= 0xE0 && first <= 0xEF) {
+    const bool is_overlong = first == 0xE0 && second < 0xA0;
+    const bool is_surrogate = first == 0xED && second > 0x9F;
+    return is_tail(1) && is_tail(2) && !is_overlong && !is_surrogate ? 3 : 0;
+  }
+  if (first >= 0xF0 && first <= 0xF4) {
+    const bool is_overlong = first == 0xF0 && second < 0x90;
+    const bool is_too_high = first == 0xF4 && second > 0x8F;
+    return is_tail(1) && is_tail(2) && is_tail(3) && !is_overlong && !is_too_high ? 4 : 0;
+  }
+  return 0;
+}
+
+void append_quoted(std::string_view text, std::string* out) {
+  *out += '"';
+  for (std::size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    if (c == '"' || c == '\\') {
+      *out += '\\';
+      *out += c;
+      ++i;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+      fmt::format_to(std::back_inserter(*out), "\\u{:04x}", static_cast<unsigned>(c));
+      ++i;
+    } else if (const std::size_t length = utf8_length(text.substr(i)); length > 0) {
+      out->append(text, i, length);
+      i += length;
+    } else {
+      *out += kReplacement;
+      ++i;
+    }
+  }
+  *out += '"';
+}
+
+}  // namespace
+
+void JsonWriter::before_value() {
+  if (levels_.empty()) {
+    if (is_complete_) throw std::logic_error("a JSON document has one value");
+    is_complete_ = true;
+    return;
+  }
+  Level& level = levels_.back();
+  if (level.is_object) {
+    if (!level.has_key) throw std::logic_error("a JSON object's value needs a key");
+    level.has_key = false;
+    return;
+  }
+  if (!level.is_empty) text_ += ',';
+  level.is_empty = false;
+}
+
+void JsonWriter::begin(char bracket) {
+  before_value();
+  text_ += bracket;
+  levels_.push_back({bracket == '{', true, false});
+}
+
+void JsonWriter::end(char bracket, bool of_object) {
+  if (levels_.empty() || levels_.back().is_object != of_object || levels_.back().has_key) {
+    throw std::logic_error("a JSON end without its begin");
+  }
+  levels_.pop_back();
+  text_ += bracket;
+}
+
+JsonWriter& JsonWriter::begin_object() {
+  begin('{');
+  return *this;
+}
+JsonWriter& JsonWriter::end_object() {
+  end('}', true);
+  return *this;
+}
+JsonWriter& JsonWriter::begin_array() {
+  begin('[');
+  return *this;
+}
+JsonWriter& JsonWriter::end_array() {
+  end(']', false);
+  return *this;
+}
+
+JsonWriter& JsonWriter::key(std::string_view name) {
+  if (levels_.empty() || !levels_.back().is_object || levels_.back().has_key) {
+    throw std::logic_error("a JSON key outside of an object");
+  }
+  Level& level = levels_.back();
+  if (!level.is_empty) text_ += ',';
+  level.is_empty = false;
+  level.has_key = true;
+  // One line per top-level key: readable in a terminal and small in a diff.
+  if (levels_.size() == 1) text_ += '\n';
+  append_quoted(name, &text_);
+  text_ += ':';
+  return *this;
+}
+
+JsonWriter& JsonWriter::value(std::string_view text) {
+  before_value();
+  append_quoted(text, &text_);
+  return *this;
+}
+JsonWriter& JsonWriter::value(bool is_true) {
+  before_value();
+  text_ += is_true ? "true" : "false";
+  return *this;
+}
+JsonWriter& JsonWriter::value(std::int64_t number) {
+  before_value();
+  text_ += fmt::format_int(number).str();
+  return *this;
+}
+JsonWriter& JsonWriter::value(std::uint64_t number) {
+  before_value();
+  text_ += fmt::format_int(number).str();
+  return *this;
+}
+JsonWriter& JsonWriter::value(double number) {
+  if (!std::isfinite(number)) return null();
+  before_value();
+  text_ += fmt::format("{}", number);
+  return *this;
+}
+JsonWriter& JsonWriter::null() {
+  before_value();
+  text_ += "null";
+  return *this;
+}
+
+std::string JsonWriter::take() {
+  if (!levels_.empty() || !is_complete_) throw std::logic_error("an unfinished JSON document");
+  text_ += '\n';
+  is_complete_ = false;
+  return std::move(text_);
+}
+
+}  // namespace gpuidle::report
