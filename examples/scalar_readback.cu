@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Planted cause: the loss is read back after every step. The blocking copy in read_loss() drains the
-// device, so that the host's own work between two steps, which would otherwise overlap with the
+// Planted cause: the loss is read back after every step. The blocking copy in read_loss() drains
+// the device, so that the host's own work between two steps, which would otherwise overlap with the
 // device's, is paid in full as idle time of the device.
 #include <cuda_runtime.h>
 

@@ -22,7 +22,7 @@
 namespace training {
 
 constexpr int kSteps = 120;
-constexpr int kSlots = 3;                        // prefetched batches
+constexpr int kSlots = 3;  // prefetched batches
 constexpr std::size_t kBatchBytes = 1u << 20;
 constexpr auto kReadTime = std::chrono::milliseconds(12);  // latency of the storage per batch
 
