@@ -14,13 +14,15 @@ std::uint8_t* map(std::size_t bytes) {
 
 }  // namespace
 
-bool ActivityBuffers::prepare() {
+bool ActivityBuffers::prepare(CountRecords count_records) {
+  count_records_ = count_records;
   if (base_ == nullptr) base_ = map(kBufferBytes * kBufferCount);
   return base_ != nullptr;
 }
 
 int ActivityBuffers::slot_of(const std::uint8_t* buffer) const {
-  if (base_ == nullptr || buffer < base_ || buffer >= base_ + kBufferBytes * kBufferCount) return -1;
+  if (base_ == nullptr || buffer < base_ || buffer >= base_ + kBufferBytes * kBufferCount)
+    return -1;
   return static_cast<int>(static_cast<std::size_t>(buffer - base_) / kBufferBytes);
 }
 
@@ -47,6 +49,10 @@ int ActivityBuffers::claim_oldest_filled(State claimed_as) {
   }
 }
 
+void ActivityBuffers::give_up(std::uint8_t* buffer, std::size_t valid_bytes) {
+  lost_records_.fetch_add(count_records_(buffer, valid_bytes), std::memory_order_relaxed);
+}
+
 std::uint8_t* ActivityBuffers::request() {
   if (base_ == nullptr) return nullptr;
   for (int i = 0; i < kBufferCount; ++i) {
@@ -58,9 +64,9 @@ std::uint8_t* ActivityBuffers::request() {
   }
   const int reused = claim_oldest_filled(with_cupti);
   if (reused >= 0) {
-    overwritten_bytes_.fetch_add(slots_[static_cast<std::size_t>(reused)].valid_bytes,
-                                 std::memory_order_relaxed);
-    return base_ + static_cast<std::size_t>(reused) * kBufferBytes;
+    std::uint8_t* buffer = base_ + static_cast<std::size_t>(reused) * kBufferBytes;
+    give_up(buffer, slots_[static_cast<std::size_t>(reused)].valid_bytes);
+    return buffer;
   }
   // All are with CUPTI (more threads than buffers): one more, unmapped when it comes back.
   return map(kBufferBytes);
@@ -71,14 +77,13 @@ void ActivityBuffers::complete(std::uint8_t* buffer, std::size_t valid_bytes) {
   const int index = slot_of(buffer);
   if (index < 0) {
     // A buffer beyond the bound has no slot to wait in: its records are given up.
-    overwritten_bytes_.fetch_add(valid_bytes, std::memory_order_relaxed);
+    give_up(buffer, valid_bytes);
     munmap(buffer, kBufferBytes);
     return;
   }
   Slot& slot = slots_[static_cast<std::size_t>(index)];
   slot.valid_bytes = valid_bytes;
-  slot.order.store(completions_.fetch_add(1, std::memory_order_relaxed),
-                   std::memory_order_relaxed);
+  slot.order.store(completions_.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
   slot.state.store(valid_bytes == 0 ? free : filled, std::memory_order_release);
 }
 

@@ -21,8 +21,11 @@ class ActivityBuffers {
   static constexpr std::size_t kBufferBytes = 256 * 1024;
   static constexpr int kBufferCount = 96;
 
+  /// Tells how many records a filled buffer holds. Context: cupti.
+  using CountRecords = std::uint64_t (*)(std::uint8_t* buffer, std::size_t valid_bytes);
+
   /// Reserves the address space; pages come as CUPTI touches them. False with errno set.
-  bool prepare();
+  bool prepare(CountRecords count_records);
 
   /// A buffer of kBufferBytes, 8-byte aligned. Never nullptr unless the system is out of memory.
   std::uint8_t* request();
@@ -38,10 +41,8 @@ class ActivityBuffers {
   Filled take();
   void release(const Filled& filled);
 
-  /// Bytes of records that were given up unread, total.
-  std::uint64_t overwritten_bytes() const {
-    return overwritten_bytes_.load(std::memory_order_relaxed);
-  }
+  /// Records that were given up unread, total.
+  std::uint64_t lost_records() const { return lost_records_.load(std::memory_order_relaxed); }
 
  private:
   enum State : std::uint32_t { free = 0, with_cupti = 1, filled = 2, reading = 3 };
@@ -51,13 +52,15 @@ class ActivityBuffers {
     std::size_t valid_bytes = 0;
   };
 
+  void give_up(std::uint8_t* buffer, std::size_t valid_bytes);
   int claim_oldest_filled(State claimed_as);
   int slot_of(const std::uint8_t* buffer) const;
 
+  CountRecords count_records_ = nullptr;
   std::uint8_t* base_ = nullptr;
   std::array<Slot, kBufferCount> slots_;
   std::atomic<std::uint64_t> completions_{0};
-  std::atomic<std::uint64_t> overwritten_bytes_{0};
+  std::atomic<std::uint64_t> lost_records_{0};
 };
 
 }  // namespace gpuidle::cupti

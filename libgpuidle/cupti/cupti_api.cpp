@@ -13,7 +13,7 @@ namespace gpuidle::cupti {
 namespace {
 
 struct MappedLibraries {
-  std::string cupti;   // "" = none
+  std::string cupti;  // "" = none
   std::string cudart;
 };
 
@@ -52,8 +52,8 @@ std::vector<std::string> candidates(const std::string& requested_path, int drive
   if (slash != std::string::npos) {
     const std::string directory = mapped.cudart.substr(0, slash);
     // Toolkit, toolkit's extras, and the two layouts of the PyPI wheels.
-    for (const char* neighbour : {"", "/../extras/CUPTI/lib64", "/../../cuda_cupti/lib",
-                                  "/../../cu13/lib"}) {
+    for (const char* neighbour :
+         {"", "/../extras/CUPTI/lib64", "/../../cuda_cupti/lib", "/../../cu13/lib"}) {
       for (const std::string& name : names) {
         paths.push_back(directory + neighbour + "/" + name);
       }
@@ -78,12 +78,14 @@ const char* fill(void* library, CuptiApi* api) {
   find(library, "cuptiSetThreadIdType", &api->set_thread_id_type);
   find(library, "cuptiActivityEnableAndDump", &api->activity_enable_and_dump);
   if (!find(library, "cuptiGetVersion", &api->get_version)) return "cuptiGetVersion";
-  if (!find(library, "cuptiGetResultString", &api->get_result_string)) return "cuptiGetResultString";
+  if (!find(library, "cuptiGetResultString", &api->get_result_string))
+    return "cuptiGetResultString";
   if (!find(library, "cuptiGetTimestamp", &api->get_timestamp)) return "cuptiGetTimestamp";
   if (!find(library, "cuptiSubscribe", &api->subscribe)) return "cuptiSubscribe";
   if (!find(library, "cuptiUnsubscribe", &api->unsubscribe)) return "cuptiUnsubscribe";
   if (!find(library, "cuptiEnableCallback", &api->enable_callback)) return "cuptiEnableCallback";
-  if (!find(library, "cuptiGetCallbackName", &api->get_callback_name)) return "cuptiGetCallbackName";
+  if (!find(library, "cuptiGetCallbackName", &api->get_callback_name))
+    return "cuptiGetCallbackName";
   if (!find(library, "cuptiActivityRegisterCallbacks", &api->activity_register_callbacks)) {
     return "cuptiActivityRegisterCallbacks";
   }
@@ -118,8 +120,9 @@ base::Status load(const std::string& requested_path, int driver_major, CuptiApi*
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library == nullptr) continue;
     if (const char* missing = fill(library, api)) {
-      return {base::StatusCode::unavailable, path + " lacks " + missing + " (CUPTI 11.0 or newer "
-                                             "is needed)"};
+      return {base::StatusCode::unavailable, path + " lacks " + missing +
+                                                 " (CUPTI 11.0 or newer "
+                                                 "is needed)"};
     }
     api->path = path;
     if (link_map* map = nullptr; dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr) {
@@ -131,7 +134,7 @@ base::Status load(const std::string& requested_path, int driver_major, CuptiApi*
   if (!requested_path.empty()) {
     const char* why = dlerror();
     return {base::StatusCode::unavailable, "cannot open GPUIDLE_CUPTI_LIBRARY=" + requested_path +
-                                           (why == nullptr ? "" : std::string(": ") + why)};
+                                               (why == nullptr ? "" : std::string(": ") + why)};
   }
   return {base::StatusCode::unavailable,
           "no libcupti found (tried the mapped CUDA runtime's folder, the loader's path and "

@@ -28,7 +28,7 @@ struct CuptiApi {
   decltype(&::cuptiActivityGetNextRecord) activity_get_next_record = nullptr;
   decltype(&::cuptiActivityFlushAll) activity_flush_all = nullptr;
   decltype(&::cuptiActivityGetNumDroppedRecords) activity_get_num_dropped_records = nullptr;
-  decltype(&::cuptiSetThreadIdType) set_thread_id_type = nullptr;            // optional
+  decltype(&::cuptiSetThreadIdType) set_thread_id_type = nullptr;              // optional
   decltype(&::cuptiActivityEnableAndDump) activity_enable_and_dump = nullptr;  // optional, 11.7
 
   std::string path;           ///< file that was loaded
@@ -39,8 +39,8 @@ struct CuptiApi {
 };
 
 /// Opens CUPTI. `requested_path` (GPUIDLE_CUPTI_LIBRARY) wins if not empty; `driver_major` is the
-/// CUDA major of the driver, 0 = not known. Errors: unavailable, with the libraries that were tried.
-/// Context: control. Not from a hook: it takes the loader's lock.
+/// CUDA major of the driver, 0 = not known. Errors: unavailable, with the libraries that were
+/// tried. Context: control. Not from a hook: it takes the loader's lock.
 base::Status load(const std::string& requested_path, int driver_major, CuptiApi* api);
 
 }  // namespace gpuidle::cupti

@@ -86,22 +86,22 @@ struct DevicePrefix {
   const char* name;  // whose it is differs by version: copied at once, never freed
 };
 
-#define GPUIDLE_SAME(Record, field, Prefix, own)                                         \
-  static_assert(offsetof(Record, field) == offsetof(Prefix, own) &&                      \
-                    sizeof(Record::field) == sizeof(Prefix::own),                        \
+#define GPUIDLE_SAME(Record, field, Prefix, own)                    \
+  static_assert(offsetof(Record, field) == offsetof(Prefix, own) && \
+                    sizeof(Record::field) == sizeof(Prefix::own),   \
                 #Record "." #field " moved")
-#define GPUIDLE_SAME_KERNEL(Record)                                                      \
-  GPUIDLE_SAME(Record, registersPerThread, KernelPrefix, registers_per_thread);          \
-  GPUIDLE_SAME(Record, start, KernelPrefix, start);                                      \
-  GPUIDLE_SAME(Record, end, KernelPrefix, end);                                          \
-  GPUIDLE_SAME(Record, deviceId, KernelPrefix, device);                                  \
-  GPUIDLE_SAME(Record, contextId, KernelPrefix, context);                                \
-  GPUIDLE_SAME(Record, streamId, KernelPrefix, stream);                                  \
-  GPUIDLE_SAME(Record, gridX, KernelPrefix, grid[0]);                                    \
-  GPUIDLE_SAME(Record, blockX, KernelPrefix, block[0]);                                  \
-  GPUIDLE_SAME(Record, staticSharedMemory, KernelPrefix, static_shared_bytes);           \
-  GPUIDLE_SAME(Record, dynamicSharedMemory, KernelPrefix, dynamic_shared_bytes);         \
-  GPUIDLE_SAME(Record, correlationId, KernelPrefix, correlation);                        \
+#define GPUIDLE_SAME_KERNEL(Record)                                              \
+  GPUIDLE_SAME(Record, registersPerThread, KernelPrefix, registers_per_thread);  \
+  GPUIDLE_SAME(Record, start, KernelPrefix, start);                              \
+  GPUIDLE_SAME(Record, end, KernelPrefix, end);                                  \
+  GPUIDLE_SAME(Record, deviceId, KernelPrefix, device);                          \
+  GPUIDLE_SAME(Record, contextId, KernelPrefix, context);                        \
+  GPUIDLE_SAME(Record, streamId, KernelPrefix, stream);                          \
+  GPUIDLE_SAME(Record, gridX, KernelPrefix, grid[0]);                            \
+  GPUIDLE_SAME(Record, blockX, KernelPrefix, block[0]);                          \
+  GPUIDLE_SAME(Record, staticSharedMemory, KernelPrefix, static_shared_bytes);   \
+  GPUIDLE_SAME(Record, dynamicSharedMemory, KernelPrefix, dynamic_shared_bytes); \
+  GPUIDLE_SAME(Record, correlationId, KernelPrefix, correlation);                \
   GPUIDLE_SAME(Record, name, KernelPrefix, name)
 GPUIDLE_SAME_KERNEL(CUpti_ActivityKernel4);
 GPUIDLE_SAME_KERNEL(CUpti_ActivityKernel5);
@@ -114,17 +114,17 @@ GPUIDLE_SAME(CUpti_ActivityKernel9, graphNodeId, KernelPrefix, graph_node);
 GPUIDLE_SAME(CUpti_ActivityKernel9, graphId, KernelPrefix, graph);
 #undef GPUIDLE_SAME_KERNEL
 
-#define GPUIDLE_SAME_COPY(Record)                                                        \
-  GPUIDLE_SAME(Record, copyKind, MemcpyPrefix, copy_kind);                               \
-  GPUIDLE_SAME(Record, srcKind, MemcpyPrefix, source_kind);                              \
-  GPUIDLE_SAME(Record, dstKind, MemcpyPrefix, destination_kind);                         \
-  GPUIDLE_SAME(Record, flags, MemcpyPrefix, flags);                                      \
-  GPUIDLE_SAME(Record, bytes, MemcpyPrefix, bytes);                                      \
-  GPUIDLE_SAME(Record, start, MemcpyPrefix, start);                                      \
-  GPUIDLE_SAME(Record, end, MemcpyPrefix, end);                                          \
-  GPUIDLE_SAME(Record, deviceId, MemcpyPrefix, device);                                  \
-  GPUIDLE_SAME(Record, contextId, MemcpyPrefix, context);                                \
-  GPUIDLE_SAME(Record, streamId, MemcpyPrefix, stream);                                  \
+#define GPUIDLE_SAME_COPY(Record)                                \
+  GPUIDLE_SAME(Record, copyKind, MemcpyPrefix, copy_kind);       \
+  GPUIDLE_SAME(Record, srcKind, MemcpyPrefix, source_kind);      \
+  GPUIDLE_SAME(Record, dstKind, MemcpyPrefix, destination_kind); \
+  GPUIDLE_SAME(Record, flags, MemcpyPrefix, flags);              \
+  GPUIDLE_SAME(Record, bytes, MemcpyPrefix, bytes);              \
+  GPUIDLE_SAME(Record, start, MemcpyPrefix, start);              \
+  GPUIDLE_SAME(Record, end, MemcpyPrefix, end);                  \
+  GPUIDLE_SAME(Record, deviceId, MemcpyPrefix, device);          \
+  GPUIDLE_SAME(Record, contextId, MemcpyPrefix, context);        \
+  GPUIDLE_SAME(Record, streamId, MemcpyPrefix, stream);          \
   GPUIDLE_SAME(Record, correlationId, MemcpyPrefix, correlation)
 GPUIDLE_SAME_COPY(CUpti_ActivityMemcpy);
 GPUIDLE_SAME_COPY(CUpti_ActivityMemcpy3);

@@ -46,11 +46,12 @@ base::Status CuptiSource::start(const std::string& requested_path, int driver_ma
   // first update mended all three.
   if (api_.version == 130000) {
     return {base::StatusCode::unsupported_version,
-            api_.path + " is CUPTI 13.0 GA, which can hang and crash its process; 13.0 Update 1 or "
-                        "newer is needed"};
+            api_.path +
+                " is CUPTI 13.0 GA, which can hang and crash its process; 13.0 Update 1 or "
+                "newer is needed"};
   }
   if (base::Status status = decoder_.prepare(api_); !status.ok()) return status;
-  if (!buffers_.prepare()) {
+  if (!buffers_.prepare(&count_records)) {
     return {base::StatusCode::unavailable, "no memory for CUPTI's activity buffers"};
   }
   const CUptiResult result = api_.subscribe(&subscriber_, &on_callback, this);
@@ -121,7 +122,7 @@ void CuptiSource::on_callback(void* self, CUpti_CallbackDomain domain, CUpti_Cal
   const auto* source = static_cast<const CuptiSource*>(self);
   const auto* call = static_cast<const CUpti_CallbackData*>(data);
   const int host_errno = errno;
-  const std::uint16_t row = domain == CUPTI_CB_DOMAIN_RUNTIME_API ? source->runtime_rows_[id]
+  const std::uint16_t row = domain == CUPTI_CB_DOMAIN_RUNTIME_API  ? source->runtime_rows_[id]
                             : domain == CUPTI_CB_DOMAIN_DRIVER_API ? source->driver_rows_[id]
                                                                    : model::kNoCudaApi;
   if (row != model::kNoCudaApi) {
@@ -150,6 +151,15 @@ void CuptiSource::on_buffer_completed(CUcontext, std::uint32_t, std::uint8_t* bu
   const int host_errno = errno;
   instance().buffers_.complete(buffer, valid_bytes);
   errno = host_errno;
+}
+
+std::uint64_t CuptiSource::count_records(std::uint8_t* buffer, std::size_t valid_bytes) {
+  std::uint64_t count = 0;
+  CUpti_Activity* record = nullptr;
+  while (instance().api_.activity_get_next_record(buffer, valid_bytes, &record) == CUPTI_SUCCESS) {
+    ++count;
+  }
+  return count;
 }
 
 std::uint32_t CuptiSource::request_flush(bool forced) {
@@ -186,10 +196,12 @@ void CuptiSource::flush_loop() {
   }
 }
 
-std::uint64_t CuptiSource::take_dropped_records() {
-  std::size_t dropped = 0;
-  if (api_.activity_get_num_dropped_records(nullptr, 0, &dropped) != CUPTI_SUCCESS) return 0;
-  return dropped;
+std::uint64_t CuptiSource::lost_records() {
+  std::size_t dropped = 0;  // since the last call: CUPTI's counter resets when it is read
+  if (api_.activity_get_num_dropped_records(nullptr, 0, &dropped) == CUPTI_SUCCESS) {
+    dropped_records_ += dropped;
+  }
+  return dropped_records_ + buffers_.lost_records();
 }
 
 }  // namespace gpuidle::cupti

@@ -40,8 +40,8 @@ class CuptiSource {
   /// Waits until flush `number` has returned, `timeout_ns` at most.
   bool wait_for_flush(std::uint32_t number, std::int64_t timeout_ns) const;
 
-  /// Records CUPTI gave up since the last call of this function.
-  std::uint64_t take_dropped_records();
+  /// Records that CUPTI dropped or that found no room in the buffers, total.
+  std::uint64_t lost_records();
 
   ActivityBuffers& buffers() { return buffers_; }
   ActivityDecoder& decoder() { return decoder_; }
@@ -55,6 +55,7 @@ class CuptiSource {
   base::Status undo(base::Status reason);
   base::Status error(const char* call, CUptiResult result) const;
   void flush_loop();
+  static std::uint64_t count_records(std::uint8_t* buffer, std::size_t valid_bytes);
 
   static void CUPTIAPI on_callback(void* self, CUpti_CallbackDomain domain, CUpti_CallbackId id,
                                    const void* data);
@@ -76,6 +77,7 @@ class CuptiSource {
   std::atomic<std::uint32_t> flushes_wanted_{0};  // also the futex the flush thread sleeps on
   std::atomic<std::uint32_t> flushes_done_{0};
   std::atomic<bool> forced_{false};
+  std::uint64_t dropped_records_ = 0;  // by CUPTI, summed up
 };
 
 }  // namespace gpuidle::cupti

@@ -99,8 +99,10 @@ base::Status MemoryRecording::visit(SliceVisitor& visitor) const {
     slice.begin_ns = begin_ns;
     slice.end_ns = end_ns;
     copy_until(records.activities, activity, end_ns, kStart, slice.activities);
-    copy_until(records.calls, call, is_last ? std::numeric_limits<std::int64_t>::max() : end_ns + kCallLead_ns,
-               [](const ApiCall& c) { return c.enter_ns; }, slice.calls);
+    copy_until(
+        records.calls, call,
+        is_last ? std::numeric_limits<std::int64_t>::max() : end_ns + kCallLead_ns,
+        [](const ApiCall& c) { return c.enter_ns; }, slice.calls);
     copy_until(records.markers, marker, end_ns, kStart, slice.markers);
     copy_until(records.overheads, overhead, end_ns, kStart, slice.overheads);
     copy_until(records.unobserved, unobserved, end_ns, kStart, slice.unobserved);

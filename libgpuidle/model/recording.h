@@ -29,9 +29,9 @@ enum class Source : std::uint8_t {
 
 /// How the recorded program ended.
 enum class End : std::uint8_t {
-  unknown = 0,   ///< foreign file
-  clean = 1,     ///< the recorder saw the end and closed the file
-  abrupt = 2,    ///< no footer: killed, crashed, or still running
+  unknown = 0,  ///< foreign file
+  clean = 1,    ///< the recorder saw the end and closed the file
+  abrupt = 2,   ///< no footer: killed, crashed, or still running
 };
 
 struct Losses {
@@ -41,18 +41,18 @@ struct Losses {
 
 /// Facts about a run; what is not known is empty or nullopt, never guessed.
 struct RecordingInfo {
-  std::string producer;             ///< e.g. "libgpuidle 0.1.0", "Kineto"
-  std::string format;               ///< e.g. "gpuidle 1.0", "Kineto JSON"
+  std::string producer;  ///< e.g. "libgpuidle 0.1.0", "Kineto"
+  std::string format;    ///< e.g. "gpuidle 1.0", "Kineto JSON"
   Source source = Source::unknown;
-  std::string source_reason;        ///< why this source and no better one; "" = it is the best
-  std::string detail_level;         ///< "full" or "gaps"
-  std::string program;              ///< path of the executable
-  std::vector<std::string> command; ///< argv
+  std::string source_reason;         ///< why this source and no better one; "" = it is the best
+  std::string detail_level;          ///< "full" or "gaps"
+  std::string program;               ///< path of the executable
+  std::vector<std::string> command;  ///< argv
   std::string host_name;
   std::uint32_t pid = 0;
   std::optional<std::int64_t> process_start_ns;  ///< in the recording's clock
   std::optional<std::int64_t> recording_start_ns;
-  std::optional<std::int64_t> recording_end_ns;  ///< last moment known to be recorded
+  std::optional<std::int64_t> recording_end_ns;    ///< last moment known to be recorded
   std::optional<std::int64_t> realtime_offset_ns;  ///< add to get nanoseconds since the Unix epoch
   std::optional<std::int32_t> rank;
   std::optional<std::int32_t> world_size;

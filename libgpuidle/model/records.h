@@ -52,37 +52,37 @@ enum class MemoryKind : std::uint8_t {
 struct DeviceActivity {
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
-  std::uint64_t bytes = 0;          ///< copied or set; 0 for kernels
-  std::uint32_t device = 0;         ///< CUDA ordinal inside the process
+  std::uint64_t bytes = 0;   ///< copied or set; 0 for kernels
+  std::uint32_t device = 0;  ///< CUDA ordinal inside the process
   std::uint32_t context = 0;
   std::uint32_t stream = 0;
-  std::uint32_t correlation = 0;    ///< of the host call that enqueued it; 0 = not known
-  std::uint32_t graph = 0;          ///< CUDA graph id, 0 = not from a graph
+  std::uint32_t correlation = 0;  ///< of the host call that enqueued it; 0 = not known
+  std::uint32_t graph = 0;        ///< CUDA graph id, 0 = not from a graph
   KernelId kernel = 0;
-  StringId name = 0;                ///< importers' label for copies and sets, else 0
+  StringId name = 0;  ///< importers' label for copies and sets, else 0
   ActivityKind kind = ActivityKind::unknown;
   CopyKind copy = CopyKind::unknown;
   MemoryKind source = MemoryKind::unknown;
   MemoryKind destination = MemoryKind::unknown;
-  bool is_async = false;            ///< copies and sets: the call was an Async variant
+  bool is_async = false;  ///< copies and sets: the call was an Async variant
 };
 
 /// What part a host call plays in feeding a device. Enqueueing roles come first.
 enum class ApiRole : std::uint8_t {
   other = 0,
-  launch = 1,          ///< enqueues a kernel
-  graph_launch = 2,    ///< enqueues a whole graph
-  copy = 3,            ///< enqueues a copy, by contract without waiting for it
-  copy_blocking = 4,   ///< enqueues a copy and may wait for it
+  launch = 1,         ///< enqueues a kernel
+  graph_launch = 2,   ///< enqueues a whole graph
+  copy = 3,           ///< enqueues a copy, by contract without waiting for it
+  copy_blocking = 4,  ///< enqueues a copy and may wait for it
   set = 5,
   set_blocking = 6,
-  host_function = 7,   ///< enqueues a call back into the host
-  sync_blocking = 8,   ///< waits for the device
-  alloc = 9,           ///< may synchronise implicitly
-  free = 10,           ///< may synchronise implicitly
-  module_load = 11,    ///< loads or compiles code, may synchronise
-  graph_build = 12,    ///< instantiates or updates a graph
-  event_wait = 13,     ///< makes a stream wait, not the host
+  host_function = 7,  ///< enqueues a call back into the host
+  sync_blocking = 8,  ///< waits for the device
+  alloc = 9,          ///< may synchronise implicitly
+  free = 10,          ///< may synchronise implicitly
+  module_load = 11,   ///< loads or compiles code, may synchronise
+  graph_build = 12,   ///< instantiates or updates a graph
+  event_wait = 13,    ///< makes a stream wait, not the host
 };
 
 /// True if the role puts work on a device.
@@ -146,17 +146,17 @@ struct RecordedGap {
 /// Why something that happened is not in the recording.
 enum class LossReason : std::uint8_t {
   unknown = 0,
-  ring_full = 1,            ///< host calls dropped: the drain thread fell behind
-  cupti_dropped = 2,        ///< device records CUPTI itself gave up
-  zero_timestamp = 3,       ///< start or end was 0
-  reversed_timestamp = 4,   ///< end before start
-  outside_session = 5,      ///< before the recording began or after it ended
-  unknown_record = 6,       ///< a record kind or layout this version does not decode
-  stack_truncated = 7,      ///< stack deeper than what is kept
+  ring_full = 1,           ///< host calls dropped: the drain thread fell behind
+  cupti_dropped = 2,       ///< device records CUPTI itself gave up
+  zero_timestamp = 3,      ///< start or end was 0
+  reversed_timestamp = 4,  ///< end before start
+  outside_session = 5,     ///< before the recording began or after it ended
+  unknown_record = 6,      ///< a record kind or layout this version does not decode
+  stack_truncated = 7,     ///< stack deeper than what is kept
   write_failed = 8,
-  late_activity = 9,        ///< arrived after its time was closed; kept, but not in recorded gaps
-  stack_unavailable = 10,   ///< a stack was wanted and could not be taken
-  overlapping = 11,         ///< two records overlap in one in-order stream
+  late_activity = 9,       ///< arrived after its time was closed; kept, but not in recorded gaps
+  stack_unavailable = 10,  ///< a stack was wanted and could not be taken
+  overlapping = 11,        ///< two records overlap in one in-order stream
 };
 inline constexpr int kLossReasonCount = 12;
 

@@ -28,7 +28,8 @@ class Hasher {
 std::uint64_t hash_of(const Kernel& k) {
   Hasher h;
   h.add(k.name).add(k.registers_per_thread).add(k.static_shared_bytes).add(k.dynamic_shared_bytes);
-  for (int i = 0; i < 3; ++i) h.add(k.grid[static_cast<std::size_t>(i)]).add(k.block[static_cast<std::size_t>(i)]);
+  for (int i = 0; i < 3; ++i)
+    h.add(k.grid[static_cast<std::size_t>(i)]).add(k.block[static_cast<std::size_t>(i)]);
   return h.value();
 }
 std::uint64_t hash_of(const Module& m) {
@@ -78,9 +79,8 @@ std::uint32_t intern_row(Index& index, std::vector<Row>& rows, const Row& row) {
 
 bool Kernel::operator==(const Kernel& o) const {
   return std::tie(name, grid, block, registers_per_thread, static_shared_bytes,
-                  dynamic_shared_bytes) ==
-         std::tie(o.name, o.grid, o.block, o.registers_per_thread, o.static_shared_bytes,
-                  o.dynamic_shared_bytes);
+                  dynamic_shared_bytes) == std::tie(o.name, o.grid, o.block, o.registers_per_thread,
+                                                    o.static_shared_bytes, o.dynamic_shared_bytes);
 }
 
 bool Module::operator==(const Module& o) const {
@@ -99,15 +99,20 @@ Tables::Tables()
 StringId Tables::intern(std::string_view text) {
   if (text.empty()) return 0;
   return find_or_add(
-      string_index_, Hasher().add(text).value(), [&](std::uint32_t id) { return strings_[id] == text; },
+      string_index_, Hasher().add(text).value(),
+      [&](std::uint32_t id) { return strings_[id] == text; },
       [&] {
         strings_.emplace_back(text);
         return static_cast<StringId>(strings_.size() - 1);
       });
 }
 
-KernelId Tables::intern(const Kernel& kernel) { return intern_row(kernel_index_, kernels_, kernel); }
-ModuleId Tables::intern(const Module& module) { return intern_row(module_index_, modules_, module); }
+KernelId Tables::intern(const Kernel& kernel) {
+  return intern_row(kernel_index_, kernels_, kernel);
+}
+ModuleId Tables::intern(const Module& module) {
+  return intern_row(module_index_, modules_, module);
+}
 FrameId Tables::intern(const Frame& frame) { return intern_row(frame_index_, frames_, frame); }
 
 StackId Tables::intern_stack(const FrameId* frames, std::size_t count) {
@@ -176,7 +181,8 @@ bool Tables::is_consistent() const {
                      [&](const Module& m) { return is_string(m.path); }) &&
          std::all_of(frames_.begin(), frames_.end(),
                      [&](const Frame& f) {
-                       return f.module < modules_.size() && is_string(f.function) && is_string(f.file);
+                       return f.module < modules_.size() && is_string(f.function) &&
+                              is_string(f.file);
                      }) &&
          std::all_of(stack_frames_.begin(), stack_frames_.end(),
                      [&](FrameId f) { return f < frames_.size(); }) &&

@@ -18,9 +18,9 @@ namespace gpuidle::model {
 
 /// A kernel in one launch shape.
 struct Kernel {
-  StringId name = 0;                         ///< mangled as recorded; demangled only for display
-  std::array<std::uint32_t, 3> grid{};       ///< blocks; all 0 = not known
-  std::array<std::uint32_t, 3> block{};      ///< threads; all 0 = not known
+  StringId name = 0;                     ///< mangled as recorded; demangled only for display
+  std::array<std::uint32_t, 3> grid{};   ///< blocks; all 0 = not known
+  std::array<std::uint32_t, 3> block{};  ///< threads; all 0 = not known
   std::uint32_t registers_per_thread = 0;
   std::uint32_t static_shared_bytes = 0;
   std::uint32_t dynamic_shared_bytes = 0;
@@ -31,9 +31,9 @@ struct Kernel {
 /// A loaded object file of the recorded process.
 struct Module {
   StringId path = 0;
-  std::string build_id;            ///< raw bytes of the GNU build id, "" = none
-  std::uint64_t load_bias = 0;     ///< run-time address - bias = address in the file's own terms
-  std::uint64_t begin_address = 0; ///< run-time range of its loaded segments
+  std::string build_id;             ///< raw bytes of the GNU build id, "" = none
+  std::uint64_t load_bias = 0;      ///< run-time address - bias = address in the file's own terms
+  std::uint64_t begin_address = 0;  ///< run-time range of its loaded segments
   std::uint64_t end_address = 0;
 
   bool operator==(const Module& other) const;
@@ -71,11 +71,11 @@ struct Api {
 struct Device {
   std::uint32_t ordinal = 0;
   StringId name = 0;
-  std::uint32_t multiprocessors = 0;     ///< 0 = not known
+  std::uint32_t multiprocessors = 0;  ///< 0 = not known
   std::uint32_t compute_major = 0;
   std::uint32_t compute_minor = 0;
   std::uint64_t memory_bytes = 0;
-  bool merely_listed = false;            ///< visible to the program; says nothing about its use
+  bool merely_listed = false;  ///< visible to the program; says nothing about its use
 };
 
 /// Context: recorder's drain thread or tools; not thread-safe.
@@ -125,8 +125,8 @@ class Tables {
   std::vector<Kernel> kernels_;
   std::vector<Module> modules_;
   std::vector<Frame> frames_;
-  std::vector<FrameId> stack_frames_;       // all stacks, one after the other
-  std::vector<std::size_t> stack_ends_;     // end of stack i in stack_frames_
+  std::vector<FrameId> stack_frames_;    // all stacks, one after the other
+  std::vector<std::size_t> stack_ends_;  // end of stack i in stack_frames_
   std::vector<Thread> threads_;
   std::vector<Api> apis_;
   std::vector<Device> devices_;

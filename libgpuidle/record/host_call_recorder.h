@@ -18,15 +18,15 @@ namespace gpuidle::record {
 /// CLOCK_MONOTONIC in ns, by the vdso (about 17 ns). Context: any.
 std::int64_t host_now_ns();
 
-inline constexpr int kMaxFrames = 128;          ///< frames kept of a stack, whatever the setting
+inline constexpr int kMaxFrames = 128;  ///< frames kept of a stack, whatever the setting
 inline constexpr std::size_t kStackCacheSize = 1024;  ///< distinct stacks a thread remembers
-inline constexpr int kMaxThreads = 64;          ///< threads that feed a device at the same time
+inline constexpr int kMaxThreads = 64;  ///< threads that feed a device at the same time
 inline constexpr std::size_t kMaxMarkerBytes = 120;
 
 struct RecorderOptions {
-  std::size_t ring_bytes = 512 * 1024;      ///< per thread; rounded down to a power of two
-  int stack_depth = 64;                     ///< frames kept, <= kMaxFrames
-  std::int64_t gap_threshold_ns = 20'000;   ///< away from CUDA for longer: take a stack
+  std::size_t ring_bytes = 512 * 1024;     ///< per thread; rounded down to a power of two
+  int stack_depth = 64;                    ///< frames kept, <= kMaxFrames
+  std::int64_t gap_threshold_ns = 20'000;  ///< away from CUDA for longer: take a stack
   /// Fills return addresses, innermost first; nullptr = no stacks. Context: hook.
   int (*capture_stack)(void** frames, int max_frames) = nullptr;
 };
@@ -37,14 +37,14 @@ struct ThreadState {
   enum State : std::uint32_t { free = 0, claimed = 1, live = 2 };
   std::atomic<std::uint32_t> state{free};
   std::uint32_t tid = 0;
-  std::uint32_t epoch = 0;          ///< gate's epoch in which `depth` was counted
-  std::uint32_t depth = 0;          ///< nesting of recorded calls
-  std::uint16_t api = 0;            ///< of the outermost call
-  std::uint32_t stack = 0;          ///< of the outermost call, as CallRecord's
+  std::uint32_t epoch = 0;  ///< gate's epoch in which `depth` was counted
+  std::uint32_t depth = 0;  ///< nesting of recorded calls
+  std::uint16_t api = 0;    ///< of the outermost call
+  std::uint32_t stack = 0;  ///< of the outermost call, as CallRecord's
   std::uint32_t correlation = 0;
   std::int64_t enter_ns = 0;
   std::int64_t last_exit_ns = 0;
-  std::atomic<std::uint64_t> stacks_failed{0};    ///< wanted, not taken
+  std::atomic<std::uint64_t> stacks_failed{0};  ///< wanted, not taken
   std::atomic<std::uint64_t> stacks_truncated{0};
   ThreadRing ring;
   std::array<std::uint64_t, kStackCacheSize> stack_hashes{};
@@ -57,8 +57,9 @@ class HostCallRecorder {
   /// Reserves the rings. False with errno set: no memory file.
   bool prepare(const RecorderOptions& options);
 
-  /// A recorded call begins on this thread. `api` is its row in model::cuda_apis(). Calls nest; only
-  /// the outermost is recorded. Every enter() must be followed by one exit() on the same thread.
+  /// A recorded call begins on this thread. `api` is its row in model::cuda_apis(). Calls nest;
+  /// only the outermost is recorded. Every enter() must be followed by one exit() on the same
+  /// thread.
   void enter(std::uint16_t api, model::ApiRole role, std::uint32_t correlation);
   void exit(std::int32_t result);
 

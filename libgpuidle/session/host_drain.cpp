@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libgpuidle/session/host_drain.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "libgpuidle/model/cuda_api.h"
+#include "libgpuidle/session/process_info.h"
+
+namespace gpuidle::session {
+namespace {
+
+template <typename Record>
+Record as(const record::Slot& slot) {
+  Record record;
+  std::memcpy(static_cast<void*>(&record), &slot, sizeof(record));
+  return record;
+}
+
+}  // namespace
+
+std::size_t HostDrain::drain(model::Slice& slice) {
+  std::size_t moved = 0;
+  for (int i = 0; i < record::kMaxThreads; ++i) {
+    record::ThreadState* state = recorder_.thread(i);
+    if (state == nullptr) break;
+    if (state->state.load(std::memory_order_acquire) != record::ThreadState::live) continue;
+    moved += drain_thread(*state, known_[static_cast<std::size_t>(i)], slice);
+  }
+  return moved;
+}
+
+std::size_t HostDrain::drain_thread(record::ThreadState& state, Known& known, model::Slice& slice) {
+  const std::size_t count = state.ring.readable();
+  if (count == 0) return 0;
+  if (known.tid != state.tid) {
+    known.tid = state.tid;
+    known.thread = tables_.intern_thread(static_cast<std::uint32_t>(getpid()), state.tid,
+                                         thread_name(state.tid));
+  }
+  slots_.resize(count);
+  state.ring.peek(0, count, slots_.data());
+  std::size_t records = 0;
+  for (std::size_t at = 0; at < count; ++records) {
+    const record::Slot& slot = slots_[at];
+    const auto head = as<record::RecordHead>(slot);
+    switch (head.kind) {
+      case record::RecordKind::call:
+        add_call(slot, known, slice);
+        break;
+      case record::RecordKind::stack:
+        known.stacks[head.value % record::kStackCacheSize] = stack_of(&slots_[at], head.stack);
+        break;
+      case record::RecordKind::marker: {
+        const auto raw = as<record::MarkerRecord>(slot);
+        model::Marker marker;
+        marker.start_ns = raw.start_ns;
+        marker.end_ns = raw.end_ns;
+        marker.kind = static_cast<model::Marker::Kind>(head.value);
+        marker.thread = known.thread;
+        marker.name = tables_.intern(
+            {reinterpret_cast<const char*>(&slots_[at] + 1), static_cast<std::size_t>(head.stack)});
+        slice.markers.push_back(marker);
+        break;
+      }
+      case record::RecordKind::none:
+        break;
+    }
+    at += std::max<std::size_t>(head.slots, 1);
+  }
+  state.ring.release(count);
+  return records;
+}
+
+model::ApiId HostDrain::api_of(std::uint16_t row) {
+  if (api_of_row_.empty()) api_of_row_.resize(std::size(model::kCudaApis), 0);
+  model::ApiId& id = api_of_row_[row];
+  if (id == 0) id = tables_.intern_api(model::kCudaApis[row].name, model::kCudaApis[row].role);
+  return id;
+}
+
+void HostDrain::add_call(const record::Slot& slot, const Known& known, model::Slice& slice) {
+  const auto raw = as<record::CallRecord>(slot);
+  model::ApiCall call;
+  call.enter_ns = raw.enter_ns;
+  call.exit_ns = raw.exit_ns;
+  call.correlation = raw.correlation;
+  call.result = raw.result;
+  call.thread = known.thread;
+  call.api = api_of(raw.head.value);
+  call.role = model::kCudaApis[raw.head.value].role;
+  if (raw.head.stack != 0) call.stack = known.stacks[raw.head.stack - 1];
+  slice.calls.push_back(call);
+  if (model::enqueues_work(call.role)) ++enqueued_;
+  if (call.role == model::ApiRole::launch || call.role == model::ApiRole::graph_launch) {
+    ++launches_;
+  }
+}
+
+model::StackId HostDrain::stack_of(const record::Slot* slots, std::size_t frame_count) {
+  modules_.refresh();
+  frames_.clear();
+  for (std::size_t i = 0; i < frame_count; ++i) {
+    std::uint64_t address = 0;
+    std::memcpy(&address, reinterpret_cast<const char*>(slots + 1) + i * sizeof(address),
+                sizeof(address));
+    frames_.push_back(modules_.frame_of(address, tables_));
+  }
+  return tables_.intern_stack(frames_.data(), frames_.size());
+}
+
+void HostDrain::count_losses(model::Losses& losses) {
+  std::uint64_t dropped = recorder_.unregistered_calls();
+  std::uint64_t truncated = 0;
+  std::uint64_t failed = 0;
+  for (int i = 0; i < record::kMaxThreads; ++i) {
+    record::ThreadState* state = recorder_.thread(i);
+    if (state == nullptr) break;
+    dropped += state->ring.dropped();
+    truncated += state->stacks_truncated.load(std::memory_order_relaxed);
+    failed += state->stacks_failed.load(std::memory_order_relaxed);
+  }
+  losses.count[static_cast<std::size_t>(model::LossReason::ring_full)] = dropped;
+  losses.count[static_cast<std::size_t>(model::LossReason::stack_truncated)] = truncated;
+  losses.count[static_cast<std::size_t>(model::LossReason::stack_unavailable)] = failed;
+}
+
+}  // namespace gpuidle::session

@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libgpuidle/session/session.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <new>
+
+#include "libgpuidle/base/log.h"
+#include "libgpuidle/base/own_thread.h"
+#include "libgpuidle/base/version.h"
+#include "libgpuidle/cupti/cupti_source.h"
+#include "libgpuidle/intercept/host_call_sink.h"
+#include "libgpuidle/record/gate.h"
+#include "libgpuidle/record/host_call_recorder.h"
+#include "libgpuidle/session/device_drain.h"
+#include "libgpuidle/session/host_drain.h"
+#include "libgpuidle/session/process_info.h"
+#include "libgpuidle/stacks/call_stack.h"
+#include "libgpuidle/trace/trace_writer.h"
+
+namespace gpuidle::session {
+namespace {
+
+// How long the drain thread sleeps between two looks at the rings: at 300,000 calls/s a ring of
+// 1 MiB fills in 110 ms.
+constexpr std::int64_t kTick_ns = 20'000'000;
+// The host's exit waits this long at most for the last flush and for the whole end.
+constexpr std::int64_t kLastFlushTimeout_ns = 1'200'000'000;
+constexpr std::int64_t kFinishTimeout_ns = 2'000'000'000;
+// A flush that has not returned for this long is said to hang.
+constexpr std::int64_t kFlushHang_ns = 5'000'000'000;
+// Device records come when a buffer is flushed; before this much time has passed since the flush,
+// late ones are still expected.
+constexpr std::int64_t kLateness_ns = 1'000'000'000;
+// While nothing happens, the file is told this often that recording goes on.
+constexpr std::int64_t kHeartbeat_ns = 1'000'000'000;
+constexpr std::uint32_t kMaxFileCounter = 1000;
+
+// CUDA's major version as the driver reports it, 0 = not known.
+int driver_major() {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  if (driver == nullptr) return 0;
+  auto* get_version = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDriverGetVersion"));
+  int version = 0;
+  if (get_version == nullptr || get_version(&version) != 0) version = 0;
+  dlclose(driver);  // gives the reference back; RTLD_NOLOAD took one
+  return version / 1000;
+}
+
+}  // namespace
+
+struct Session::Parts {
+  base::Config config;
+  model::RecordingInfo info;
+  model::Tables tables;
+  model::Slice slice;
+  std::string path;
+  std::unique_ptr<trace::TraceWriter> writer;
+  std::unique_ptr<HostDrain> host;
+  std::unique_ptr<DeviceDrain> device;  // only with CUPTI
+  std::int64_t session_start_ns = 0;
+  std::int64_t gap_threshold_ns = 0;
+
+  // Flushing, on the drain thread.
+  std::uint32_t flush_number = 0;
+  bool flush_is_pending = false;
+  std::int64_t flush_requested_ns = 0;
+  std::int64_t last_good_flush_ns = 0;
+  std::int64_t last_write_ns = 0;
+  bool has_failed = false;
+  std::vector<model::Unobserved> spans;  // in which the program had stopped the recording
+
+  std::mutex spans_mutex;  // start() against the drain thread
+  std::vector<std::pair<std::int64_t, std::int64_t>> new_spans;
+};
+
+Session& Session::instance() {
+  alignas(Session) static unsigned char storage[sizeof(Session)];
+  static Session* const session = new (storage) Session;
+  return *session;
+}
+
+void Session::activate() {
+  std::uint32_t expected = 0;
+  if (!activated_.compare_exchange_strong(expected, 1)) return;
+  const int host_errno = errno;
+  parts_ = new (std::nothrow) Parts;
+  if (parts_ == nullptr) return;
+  pid_.store(static_cast<std::int32_t>(getpid()), std::memory_order_relaxed);
+  std::vector<std::string> warnings;
+  parts_->config = base::Config::from_environment(&warnings);
+  base::configure_log(parts_->config.log, parts_->config.log_file.c_str());
+  for (const std::string& warning : warnings) {
+    base::log_line(base::LogLevel::warning, "%s", warning.c_str());
+  }
+  model::RecordingInfo& info = parts_->info;
+  describe_process(info);
+  info.producer = std::string("libgpuidle ") + base::kToolVersion;
+  info.detail_level = "full";
+  info.settings = parts_->config.effective();
+  parts_->session_start_ns = record::host_now_ns();
+  info.recording_start_ns = parts_->session_start_ns;
+  parts_->gap_threshold_ns = std::int64_t{parts_->config.gap_threshold_us} * 1000;
+
+  choose_source();
+  std::string why_not;
+  if (!open_trace(&why_not)) {
+    end_part_without_file(why_not);
+  } else if (info.source == model::Source::off) {
+    base::log_line(base::LogLevel::warning, "nothing is recorded: %s", info.source_reason.c_str());
+    close_file();
+  } else {
+    if (info.source == model::Source::interposition) {
+      base::log_line(base::LogLevel::warning, "no device activity is recorded, host calls only: %s",
+                     info.source_reason.c_str());
+    }
+    pthread_atfork(nullptr, nullptr, [] { Session::instance().forget_in_child(); });
+    // Registered after the driver's own handlers, so it runs before them, while CUDA still works.
+    std::atexit([] { Session::instance().finish(); });
+    if (!base::start_own_thread("gpuidle-drain", &Session::drain_loop, this)) {
+      end_part_without_file("the system refused a thread");
+    } else if (parts_->config.start == base::StartMode::automatic) {
+      epoch_.store(1);
+      record::g_gate.open(1);
+    } else {
+      stopped_since_ns_.store(parts_->session_start_ns);
+    }
+  }
+  errno = host_errno;
+}
+
+void Session::end_part_without_file(const std::string& why) {
+  record::g_gate.close();
+  base::log_line(base::LogLevel::error, "nothing is recorded: %s", why.c_str());
+  finished_.store(1);
+}
+
+bool Session::open_trace(std::string* why_not) {
+  base::OutputFields fields = base::OutputFields::of_this_process();
+  for (fields.counter = 0; fields.counter < kMaxFileCounter; ++fields.counter) {
+    parts_->path = base::expand_output_pattern(parts_->config.output, fields);
+    const int fd =
+        open(parts_->path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);
+    if (fd < 0 && errno == EEXIST) continue;  // an earlier program of this pid (exec), or run
+    if (fd < 0) {
+      *why_not = "cannot create " + parts_->path + ": " + std::strerror(errno);
+      return false;
+    }
+    auto writer = trace::TraceWriter::adopt(fd, parts_->path, parts_->info, {});
+    if (!writer.ok()) {
+      *why_not = writer.status().message();
+      return false;
+    }
+    parts_->writer = writer.take();
+    return true;
+  }
+  *why_not = "cannot create " + parts_->path + ": it exists, as do " +
+             std::to_string(kMaxFileCounter) + " names like it; choose another GPUIDLE_OUTPUT";
+  return false;
+}
+
+void Session::choose_source() {
+  model::RecordingInfo& info = parts_->info;
+  const base::SourceLimit limit = parts_->config.source;
+  info.source = model::Source::off;
+  if (limit == base::SourceLimit::off) {
+    info.source_reason = "GPUIDLE_SOURCE=off";
+    return;
+  }
+  if (!record::g_gate.place_on_wiped_page()) {
+    info.source_reason = "this kernel cannot wipe a page on fork (Linux 4.14 or newer is needed)";
+    return;
+  }
+  record::RecorderOptions options;
+  options.ring_bytes = std::size_t{parts_->config.ring_kib} * 1024;
+  options.stack_depth = static_cast<int>(parts_->config.stack_depth);
+  options.gap_threshold_ns = parts_->gap_threshold_ns;
+  if (parts_->config.stacks) {
+    if (stacks::CallStack::prepare()) {
+      options.capture_stack = &stacks::CallStack::capture;
+    } else {
+      const std::string why = stacks::CallStack::unavailable_reason();
+      base::log_line(base::LogLevel::warning, "no call stacks are recorded: %s", why.c_str());
+      info.warnings.push_back("no call stacks: " + why);
+    }
+  }
+  if (!record::g_recorder.prepare(options)) {
+    info.source_reason = std::string("no memory for the rings: ") + std::strerror(errno);
+    return;
+  }
+  parts_->host = std::make_unique<HostDrain>(record::g_recorder, parts_->tables);
+
+  std::string why_no_cupti = "GPUIDLE_SOURCE=interposition";
+  if (limit != base::SourceLimit::interposition) {
+    why_no_cupti = start_cupti();
+    if (why_no_cupti.empty()) {
+      info.source = model::Source::cupti;
+      return;
+    }
+  }
+  if (limit == base::SourceLimit::cupti) {
+    info.source_reason = why_no_cupti;
+    return;
+  }
+  const std::string why_no_hooks = start_interposition();
+  if (why_no_hooks.empty()) {
+    info.source = model::Source::interposition;
+    info.source_reason = why_no_cupti;
+  } else {
+    info.source_reason = why_no_cupti + "; " + why_no_hooks;
+  }
+}
+
+std::string Session::start_cupti() {
+  cupti::CuptiSource& source = cupti::CuptiSource::instance();
+  const base::Status status = source.start(parts_->config.cupti_library, driver_major());
+  if (!status.ok()) return status.message();
+  parts_->device = std::make_unique<DeviceDrain>(source, parts_->tables);
+  parts_->device->sample_clock();
+  return {};
+}
+
+std::string Session::start_interposition() {
+  // Hooks only see calls if the program's symbols bind to them: preloaded, not merely opened by the
+  // driver. The main program's scope tells.
+  void* program = dlopen(nullptr, RTLD_NOW);
+  const bool is_preloaded = program != nullptr && dlsym(program, "gpuidle_is_active") != nullptr;
+  if (program != nullptr) dlclose(program);
+  if (!is_preloaded) {
+    return "the library was not preloaded, so host calls cannot be seen without CUPTI (use "
+           "'gpuidle run' or LD_PRELOAD)";
+  }
+  static constexpr intercept::HostCallSink kSink = {
+      [](std::uint16_t api, model::ApiRole role) noexcept {
+        record::g_recorder.enter(api, role, 0);
+      },
+      [](std::int32_t result) noexcept { record::g_recorder.exit(result); }};
+  intercept::g_host_call_sink.store(&kSink, std::memory_order_release);
+  return {};
+}
+
+void Session::drain_loop(void* self) {
+  auto* session = static_cast<Session*>(self);
+  // The last border: out of memory here must end the recording, not the host.
+  try {
+    session->loop();
+  } catch (const std::exception& error) {
+    record::g_gate.close();
+    base::log_line(base::LogLevel::error, "recording ends early: %s", error.what());
+    session->finished_.store(1);
+    base::futex_wake(session->finished_);
+  }
+}
+
+void Session::loop() {
+  Parts& parts = *parts_;
+  parts.last_write_ns = record::host_now_ns();
+  parts.last_good_flush_ns = parts.last_write_ns;
+  std::int64_t next_flush_ns = parts.last_write_ns;
+  std::int64_t next_reclaim_ns = parts.last_write_ns;
+  const std::int64_t interval_ns = std::int64_t{parts.config.flush_interval_ms} * 1'000'000;
+  while (finishing_.load(std::memory_order_acquire) == 0) {
+    base::futex_wait(wake_, wake_.load(std::memory_order_relaxed), kTick_ns);
+    update_stopped_spans();
+    parts.host->drain(parts.slice);
+    if (parts.device) parts.device->drain(parts.slice, parts.session_start_ns);
+    const std::int64_t now_ns = record::host_now_ns();
+    if (parts.flush_is_pending &&
+        cupti::CuptiSource::instance().flushes_done() == parts.flush_number) {
+      on_flush_done();
+      write(now_ns);
+    }
+    if (now_ns >= next_flush_ns) {
+      next_flush_ns = now_ns + interval_ns;
+      on_flush_due(now_ns);
+    }
+    if (now_ns >= next_reclaim_ns) {
+      next_reclaim_ns = now_ns + 1'000'000'000;
+      record::g_recorder.reclaim_dead_threads();
+    }
+  }
+  update_stopped_spans();
+  if (parts.device) last_flush();
+  parts.host->drain(parts.slice);
+  if (parts.device) {
+    parts.device->drain(parts.slice, parts.session_start_ns);
+    parts.device->finish(parts.gap_threshold_ns, parts.slice);
+  }
+  write(record::host_now_ns());
+  close_file();
+}
+
+void Session::update_stopped_spans() {
+  Parts& parts = *parts_;
+  std::vector<model::Unobserved> spans;
+  {
+    const std::lock_guard<std::mutex> lock(parts.spans_mutex);
+    if (parts.new_spans.empty()) return;
+    const model::StringId reason = parts.tables.intern("stopped by the program");
+    for (const auto& [start_ns, end_ns] : parts.new_spans) {
+      parts.spans.push_back({start_ns, end_ns, reason});
+      parts.slice.unobserved.push_back(parts.spans.back());
+    }
+    parts.new_spans.clear();
+  }
+  if (parts.device) parts.device->set_stopped(parts.spans);
+}
+
+void Session::on_flush_due(std::int64_t now_ns) {
+  Parts& parts = *parts_;
+  if (!parts.device) {
+    write(now_ns);
+    return;
+  }
+  parts.device->sample_clock();
+  if (!parts.flush_is_pending) {
+    parts.flush_number = cupti::CuptiSource::instance().request_flush(false);
+    parts.flush_requested_ns = now_ns;
+    parts.flush_is_pending = true;
+    return;  // written when the flush has returned, a tick from now
+  }
+  if (now_ns - parts.flush_requested_ns > kFlushHang_ns) {
+    static base::LogKind hang;
+    base::log_once(hang, base::LogLevel::warning,
+                   "CUPTI's flush has not returned for %lld s; host calls are still recorded, "
+                   "device activity is not",
+                   static_cast<long long>(kFlushHang_ns / 1'000'000'000));
+  }
+  write(now_ns);
+}
+
+void Session::on_flush_done() {
+  Parts& parts = *parts_;
+  parts.flush_is_pending = false;
+  // Everything that had ended when the previous flush was asked for has been delivered by now.
+  const std::int64_t watermark_ns = parts.last_good_flush_ns - kLateness_ns;
+  parts.last_good_flush_ns = parts.flush_requested_ns;
+  parts.device->drain(parts.slice, parts.session_start_ns);
+  parts.device->advance(watermark_ns, parts.gap_threshold_ns, parts.slice);
+}
+
+void Session::last_flush() {
+  Parts& parts = *parts_;
+  cupti::CuptiSource& source = cupti::CuptiSource::instance();
+  const std::int64_t asked_ns = record::host_now_ns();
+  if (source.wait_for_flush(source.request_flush(true), kLastFlushTimeout_ns)) {
+    parts.device->sample_clock();
+    return;
+  }
+  // What ended after the last flush that returned is still inside CUPTI.
+  parts.slice.unobserved.push_back({parts.last_good_flush_ns, record::host_now_ns(),
+                                    parts.tables.intern("CUPTI's flush did not return")});
+  base::log_line(base::LogLevel::warning,
+                 "CUPTI's last flush did not return; device activity of the last %.1f s is missing",
+                 static_cast<double>(asked_ns - parts.last_good_flush_ns) * 1e-9);
+}
+
+void Session::write(std::int64_t now_ns) {
+  Parts& parts = *parts_;
+  if (parts.has_failed) {
+    parts.slice.clear();
+    return;
+  }
+  model::Losses losses;
+  parts.host->count_losses(losses);
+  if (parts.device) parts.device->count_losses(losses);
+  parts.info.losses = losses;
+  parts.info.launch_calls = parts.host->launches();
+  parts.info.recording_end_ns = now_ns;
+  base::Status status;
+  if (!parts.slice.empty()) {
+    parts.last_write_ns = now_ns;
+    status = parts.writer->write(parts.tables, parts.slice, losses);
+  } else if (now_ns - parts.last_write_ns >= kHeartbeat_ns) {
+    parts.last_write_ns = now_ns;
+    status = parts.writer->write_info(parts.info);
+  }
+  parts.slice.clear();
+  if (status.ok()) return;
+  parts.has_failed = true;
+  record::g_gate.close();
+  base::log_line(base::LogLevel::error,
+                 "%s; recording ends here, what was written before stays readable",
+                 status.message().c_str());
+}
+
+void Session::close_file() {
+  Parts& parts = *parts_;
+  if (!parts.has_failed && parts.writer != nullptr) {
+    parts.info.recording_end_ns = record::host_now_ns();
+    const base::Status status = parts.writer->finish(parts.info);
+    if (!status.ok()) base::log_line(base::LogLevel::error, "%s", status.message().c_str());
+  }
+  finished_.store(1, std::memory_order_release);
+  base::futex_wake(finished_);
+}
+
+void Session::finish() {
+  if (pid_.load(std::memory_order_relaxed) != static_cast<std::int32_t>(getpid())) return;
+  start();  // a span in which the program had stopped the recording ends here
+  record::g_gate.close();
+  finishing_.store(1, std::memory_order_release);
+  wake_.fetch_add(1);
+  base::futex_wake(wake_);
+  const std::int64_t deadline_ns = record::host_now_ns() + kFinishTimeout_ns;
+  while (finished_.load(std::memory_order_acquire) == 0) {
+    const std::int64_t left_ns = deadline_ns - record::host_now_ns();
+    if (left_ns <= 0) {
+      base::log_line(
+          base::LogLevel::warning,
+          "the trace could not be finished in %lld s; it is readable, its end is missing",
+          static_cast<long long>(kFinishTimeout_ns / 1'000'000'000));
+      return;
+    }
+    base::futex_wait(finished_, 0, left_ns);
+  }
+}
+
+void Session::stop() {
+  if (pid_.load(std::memory_order_relaxed) != static_cast<std::int32_t>(getpid())) return;
+  std::int64_t running = 0;
+  if (!stopped_since_ns_.compare_exchange_strong(running, record::host_now_ns())) return;
+  record::g_gate.close();
+}
+
+void Session::start() {
+  if (pid_.load(std::memory_order_relaxed) != static_cast<std::int32_t>(getpid())) return;
+  if (finishing_.load() != 0 || finished_.load() != 0) return;
+  const std::int64_t since_ns = stopped_since_ns_.exchange(0);
+  if (since_ns == 0) return;
+  {
+    const std::lock_guard<std::mutex> lock(parts_->spans_mutex);
+    parts_->new_spans.emplace_back(since_ns, record::host_now_ns());
+  }
+  record::g_gate.open(epoch_.fetch_add(1) + 1);
+}
+
+void Session::forget_in_child() {
+  // The parent's thread, file and CUPTI state are not the child's; it can say so only once, here.
+  record::g_gate.close();
+  record::HostCallRecorder::forget_in_child();
+}
+
+}  // namespace gpuidle::session
+
+namespace gpuidle::intercept {
+
+void on_cuda_init(int cu_result) noexcept {
+  if (cu_result == 0) session::Session::instance().activate();
+}
+
+}  // namespace gpuidle::intercept

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The life of a recording inside the host: dormant until CUDA starts, then one source of truth, one
+// drain thread, one file, and an end that never holds the host up for long. The only code that
+// knows all recorder rooms. Fed by entry.cpp and intercept/, which say when.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "libgpuidle/base/config.h"
+#include "libgpuidle/base/status.h"
+#include "libgpuidle/model/recording.h"
+
+namespace gpuidle::trace {
+class TraceWriter;
+}
+
+namespace gpuidle::session {
+
+class DeviceDrain;
+class HostDrain;
+
+/// Context: control, unless said otherwise.
+class Session {
+ public:
+  static Session& instance();  ///< constant-initialised, never destroyed
+
+  /// CUDA has started in this process: begin, once. Returns when everything is switched on, so
+  /// that the first launch is recorded. Never fails for the host: what cannot be had is stepped
+  /// down from, said in one line and written into the trace.
+  void activate();
+
+  /// The process ends: flush, write the rest, close the file; 2 s at most, whatever hangs.
+  /// Idempotent; does nothing in a child that was forked from a recording process.
+  void finish();
+
+  /// gpuidle_start() and gpuidle_stop(). Context: any host thread.
+  void start();
+  void stop();
+
+  void forget_in_child();  ///< atfork child handler
+
+ private:
+  Session() = default;
+  // The parts that allocate; made at activation and leaked, so that exit order does not matter.
+  struct Parts;
+
+  bool open_trace(std::string* why_not);
+  void choose_source();
+  std::string start_cupti();
+  std::string start_interposition();
+  static void drain_loop(void* self);
+  void loop();
+  void update_stopped_spans();
+  void on_flush_due(std::int64_t now_ns);
+  void on_flush_done();
+  void last_flush();
+  void write(std::int64_t now_ns);
+  void close_file();
+  void end_part_without_file(const std::string& why);
+
+  std::atomic<std::uint32_t> activated_{0};
+  std::atomic<std::uint32_t> wake_{0};  // futex: bumped to wake the drain thread
+  std::atomic<std::uint32_t> finishing_{0};
+  std::atomic<std::uint32_t> finished_{0};  // futex: 1 when the file is closed
+  std::atomic<std::uint32_t> epoch_{0};
+  std::atomic<std::int64_t> stopped_since_ns_{0};  // 0 = running
+  std::atomic<std::int32_t> pid_{0};               // of the process that activated; 0 = dormant
+  Parts* parts_ = nullptr;
+};
+
+}  // namespace gpuidle::session
