@@ -16,7 +16,7 @@
 namespace gpuidle::trace {
 
 struct WriterOptions {
-  bool compress = true;        ///< zstd for chunks that shrink by it
+  bool compress = true;  ///< zstd for chunks that shrink by it
   int compression_level = 1;
 };
 
@@ -39,8 +39,7 @@ class TraceWriter {
   /// order; the slice is sorted in place). An empty slice with no new rows writes nothing.
   /// `losses` are totals so far. Each call's chunks reach the kernel before it returns, so a
   /// SIGKILL afterwards loses nothing of them.
-  base::Status write(const model::Tables& tables, model::Slice& slice,
-                     const model::Losses& losses);
+  base::Status write(const model::Tables& tables, model::Slice& slice, const model::Losses& losses);
 
   /// Repeats `info` with what was learned since create() (source, reason, devices' end), e.g. when
   /// the source of truth steps down. The last one written counts.
