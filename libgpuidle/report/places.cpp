@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libgpuidle/report/places.h"
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+
+#include "libgpuidle/report/format.h"
+
+namespace gpuidle::report {
+namespace {
+
+// Base names of object files that are not the user's, by prefix.
+constexpr std::string_view kForeignModules[] = {
+    // CUDA, its libraries and those of AMD
+    "libcuda", "libcupti", "libcublas", "libcudnn", "libcufft", "libcurand", "libcusolver",
+    "libcusparse", "libnccl", "libnv", "libamdhip", "libhsa", "librccl", "libroc", "libMIOpen",
+    "libgpuidle",
+    // C, C++ and their loader
+    "libc.so", "libc-", "libpthread", "libm.so", "libm-", "libdl", "librt", "ld-linux", "ld-2",
+    "libstdc++", "libgcc_s", "libgomp", "linux-vdso", "[vdso]",
+    // interpreters and foreign-function layers
+    "libpython", "python2", "python3", "_ctypes", "libffi", "_cffi",
+    // frameworks
+    "libtorch", "libc10", "_C.cpython", "libtensorflow", "_pywrap_tensorflow", "xla_extension",
+    "libtriton", "libtvm", "libonnxruntime"};
+
+// Parts of source paths that are not the user's. "/lib/python3" is the standard library.
+constexpr std::string_view kForeignPaths[] = {"site-packages/",  "dist-packages/", "/lib/python3",
+                                              "torch/nn/",       "torch/utils/",   "torch/optim/",
+                                              "torch/autograd/", "torch/cuda/",    "<frozen ",
+                                              "cuda_runtime.h",  "/include/c++/"};
+
+// Beginnings of functions that are compiled into the user's object files without being theirs.
+constexpr std::string_view kForeignFunctions[] = {
+    "__cuda",   "__device_stub_", "cudart::", "libcudart_static_",
+    "std::",    "__gnu_cxx::",    "_start",   "__libc_start",
+    "at::",     "c10::",          "torch::",  "aten::",
+    "<built-in"};
+
+template <typename Patterns>
+bool has_any_prefix(std::string_view text, const Patterns& patterns) {
+  return std::any_of(std::begin(patterns), std::end(patterns), [&](std::string_view pattern) {
+    return text.substr(0, pattern.size()) == pattern;
+  });
+}
+
+std::string_view base_name(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+// cuLaunchKernel, cudaMemcpy, hipFree, ncclSend: a vendor's prefix that goes on with a capital.
+bool is_vendor_call(std::string_view function) {
+  for (const std::string_view prefix : {"cu", "cuda", "hip", "nccl"}) {
+    if (function.size() > prefix.size() && function.substr(0, prefix.size()) == prefix &&
+        std::isupper(static_cast<unsigned char>(function[prefix.size()])) != 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string demangled(const std::string& name) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> text(
+      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
+  return status == 0 && text ? std::string(text.get()) : name;
+}
+
+}  // namespace
+
+Places::Places(const model::Tables& tables) : tables_(tables), symbolizer_(tables) {
+  for (const model::Kernel& kernel : tables.kernels()) {
+    if (kernel.name != 0) kernel_names_.insert(demangled(std::string(tables.string(kernel.name))));
+  }
+}
+
+std::string_view Places::api_name(model::ApiId api) const {
+  if (api == 0 || api >= tables_.apis().size()) return {};
+  return tables_.string(tables_.apis()[api].name);
+}
+
+bool Places::is_users(const symbols::ResolvedFrame& frame) const {
+  if (has_any_prefix(base_name(frame.module), kForeignModules)) return false;
+  if (has_any_prefix(frame.function, kForeignFunctions)) return false;
+  if (is_vendor_call(frame.function) || kernel_names_.count(frame.function) > 0) return false;
+  return std::none_of(std::begin(kForeignPaths), std::end(kForeignPaths),
+                      [&](auto part) { return frame.file.find(part) != std::string::npos; });
+}
+
+Place Places::of(model::StackId stack) {
+  Place place;
+  std::size_t count = 0;
+  const model::FrameId* frames = tables_.stack(stack, &count);
+  if (stack == 0 || frames == nullptr) return place;
+  for (std::size_t i = 0; i < count; ++i) {
+    place.frames.push_back(symbolizer_.resolve(frames[i]));
+    if (!place.user_frame && is_users(place.frames.back())) place.user_frame = i;
+  }
+  return place;
+}
+
+std::string describe(const symbols::ResolvedFrame& frame, std::size_t width) {
+  std::string where;
+  if (!frame.file.empty()) {
+    where = std::string(frame.file);
+    if (frame.line != 0) where += ":" + std::to_string(frame.line);
+  } else if (!frame.module.empty()) {
+    where = std::string(base_name(frame.module));
+  }
+  if (where.empty()) return elide(frame.function, width);
+  // Where both do not fit, each gets about half.
+  constexpr std::size_t kMarks = 3;  // " (" and ")"
+  const std::size_t beside = columns_of(frame.function) + kMarks;
+  where = elide(where, std::max(width / 2, width > beside ? width - beside : 0));
+  const std::size_t left = columns_of(where) + kMarks;
+  return elide(frame.function, width > left ? width - left : 8) + " (" + where + ")";
+}
+
+}  // namespace gpuidle::report

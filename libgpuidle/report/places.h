@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which line of the user's program a call stack points to: the innermost frame that belongs neither
+// to CUDA nor to the C and C++ libraries, an interpreter or a framework. Feeds both reports.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "libgpuidle/model/tables.h"
+#include "libgpuidle/symbols/symbolizer.h"
+
+namespace gpuidle::report {
+
+/// A call stack as it is shown.
+struct Place {
+  std::vector<symbols::ResolvedFrame> frames;  ///< innermost first
+  std::optional<std::size_t> user_frame;       ///< index of the line to look at; empty: none found
+};
+
+/// Context: tool.
+class Places {
+ public:
+  /// `tables` must outlive this object.
+  explicit Places(const model::Tables& tables);
+
+  /// Names the frames of a stack; no frames if `stack` is 0 or unknown.
+  Place of(model::StackId stack);
+  /// Name of a call; empty if it is not known.
+  std::string_view api_name(model::ApiId api) const;
+  const std::vector<std::string>& warnings() const { return symbolizer_.warnings(); }
+
+ private:
+  bool is_users(const symbols::ResolvedFrame& frame) const;
+
+  const model::Tables& tables_;
+  symbols::Symbolizer symbolizer_;
+  // nvcc gives each kernel a host function of the same name that launches it: no one's own code.
+  std::unordered_set<std::string> kernel_names_;
+};
+
+/// "function (file:line)", "function (module)" or "function", within `width` columns.
+std::string describe(const symbols::ResolvedFrame& frame, std::size_t width);
+
+}  // namespace gpuidle::report

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libgpuidle/report/text_header.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "libgpuidle/report/format.h"
+#include "libgpuidle/report/words.h"
+
+namespace gpuidle::report {
+namespace {
+
+constexpr std::size_t kIndent = 11;
+
+std::string row(std::string_view name, std::string_view text) {
+  return wrap(text, fmt::format("{:<{}}", name, kIndent), kIndent);
+}
+
+std::string program_of(const model::RecordingInfo& info) {
+  std::string text;
+  for (const std::string& word : info.command) text += (text.empty() ? "" : " ") + word;
+  if (text.empty()) text = info.program;
+  if (text.empty()) text = "not named in the recording";
+  text = elide(text, 3 * (kColumns - kIndent));
+  if (info.pid != 0) text += fmt::format(", process {}", info.pid);
+  if (!info.host_name.empty()) text += ", on " + elide(info.host_name, 40);
+  if (info.rank) text += fmt::format(", rank {}", *info.rank);
+  if (info.rank && info.world_size) text += fmt::format(" of {}", *info.world_size);
+  return text;
+}
+
+std::string losses_of(const ReportInput& input, const Style& style) {
+  const model::Losses& losses = input.recording.info().losses;
+  std::string text;
+  for (std::size_t i = 0; i < losses.count.size(); ++i) {
+    if (losses.count[i] == 0) continue;
+    text += row(text.empty() ? "lost" : "",
+                fmt::format("{} {}", format_count(losses.count[i]),
+                            word_of(static_cast<model::LossReason>(i)).phrase));
+  }
+  if (input.found.ignored_count > 0) {
+    text += row(text.empty() ? "lost" : "",
+                fmt::format("{} device records of unknown kind or out of order: left out",
+                            format_count(input.found.ignored_count)));
+  }
+  return text.empty() ? row("lost", "nothing that is known of") : style.warning(text);
+}
+
+// The share of idle time that speaks loudest, in words.
+std::string main_part_of(const analysis::IdleSplit& idle) {
+  struct Part {
+    std::int64_t ns;
+    const char* words;
+  };
+  const Part parts[] = {
+      {idle.host_ns, "nothing was queued: the host had not called for more work"},
+      {idle.call_ns, "the host was inside the call that queues the next work"},
+      {idle.device_ns, "work was queued, but the device had not started it"},
+      {idle.unknown_ns, "it cannot be told which: the queueing call is not recorded"}};
+  const Part& largest = *std::max_element(std::begin(parts), std::end(parts),
+                                          [](const Part& a, const Part& b) { return a.ns < b.ns; });
+  return fmt::format("For {} of that, {}.", format_share(largest.ns, idle.total_ns()),
+                     largest.words);
+}
+
+std::string verdict_of(const ReportInput& input, const analysis::DeviceIdleness& device) {
+  const analysis::Ledger& ledger = device.ledger;
+  const std::int64_t idle_ns = ledger.idle.total_ns();
+  const std::string who = device_name(input.recording, device);
+  std::string text;
+  if (input.found.is_proof_only) {
+    text = fmt::format(
+        "Of {}, at least {} ({}) are proven idle for {}; about the other {} the recording says "
+        "nothing.",
+        format_duration(ledger.wall_ns()), format_duration(idle_ns),
+        format_share(idle_ns, ledger.wall_ns()), who, format_duration(ledger.not_observed_ns));
+  } else if (idle_ns * 20 < ledger.wall_ns()) {
+    text = fmt::format("{} is hardly idle: {} of {} ({}).", who, format_duration(idle_ns),
+                       format_duration(ledger.wall_ns()), format_share(idle_ns, ledger.wall_ns()));
+  } else {
+    text = fmt::format("{} was idle for {} of {} ({}). {}", who, format_duration(idle_ns),
+                       format_duration(ledger.wall_ns()), format_share(idle_ns, ledger.wall_ns()),
+                       main_part_of(ledger.idle));
+  }
+  text[0] = static_cast<char>(text[0] == 'd' ? 'D' : text[0]);
+  if (!input.found.is_proof_only && device.graph_count == 0 &&
+      device.kernel_count < analysis::kEnoughKernels) {
+    text += fmt::format(" Too short to judge: {}, fewer than {}.",
+                        count_of(device.kernel_count, "kernel"), analysis::kEnoughKernels);
+  }
+  return wrap(text, "  ", 2);
+}
+
+std::string no_records_verdict(const ReportInput& input) {
+  const model::RecordingInfo& info = input.recording.info();
+  const std::uint64_t launches = std::max(info.launch_calls, input.found.enqueue_count);
+  std::string text = "No GPU records: ";
+  if (launches > 0) {
+    text += fmt::format(
+        "the program made {} that put work on a GPU, but what the GPU did is not in this "
+        "recording. Nothing can be said about how idle it was.",
+        count_of(launches, "call"));
+  } else {
+    text += "neither GPU work nor calls that ask for it are in this recording.";
+  }
+  if (info.source == model::Source::imported) {
+    text += " Record again with CUDA activity switched on.";
+  }
+  return wrap(text, "  ", 2);
+}
+
+std::string first_place(const ReportInput& input, Places& places) {
+  const analysis::GapGroup& group = input.found.groups.front();
+  const Place place = places.of(group.stack);
+  const std::string share = format_share(group.total_ns, input.found.idle_ns());
+  std::string text = "Look first at ";
+  if (place.user_frame) {
+    text += fmt::format("{}: {} of the idle time", describe(place.frames[*place.user_frame], 120),
+                        share);
+  } else {
+    const std::string_view api = places.api_name(group.api);
+    text += fmt::format("{}: {} of the idle time, but no line of the program is known for it",
+                        api.empty() ? "work whose call is not recorded" : api, share);
+  }
+  return wrap(text + ".", "  ", 2);
+}
+
+}  // namespace
+
+std::string device_name(const model::Recording& recording, const analysis::DeviceIdleness& device) {
+  if (!device.is_device_known) return "the device (which one is not known)";
+  for (const model::Device& row : recording.tables().devices()) {
+    if (row.ordinal == device.device && row.name != 0) {
+      return fmt::format("device {} ({})", device.device,
+                         elide(recording.tables().string(row.name), 32));
+    }
+  }
+  return fmt::format("device {}", device.device);
+}
+
+std::string format_moment(const ReportInput& input, std::int64_t at_ns) {
+  const model::RecordingInfo& info = input.recording.info();
+  std::int64_t origin_ns = 0;
+  if (info.recording_start_ns) {
+    origin_ns = *info.recording_start_ns;
+  } else if (!input.found.devices.empty()) {
+    origin_ns = input.found.devices.front().ledger.start_ns;
+    for (const auto& device : input.found.devices) {
+      origin_ns = std::min(origin_ns, device.ledger.start_ns);
+    }
+  }
+  const std::int64_t since_ns = at_ns - origin_ns;
+  return (since_ns < 0 ? "" : "+") + format_duration(since_ns);
+}
+
+std::string text_header(const ReportInput& input, const Style& style) {
+  const model::RecordingInfo& info = input.recording.info();
+  std::string text = row("program", program_of(info));
+  std::string source(word_of(info.source).phrase);
+  if (!info.producer.empty()) source += fmt::format(" ({})", elide(info.producer, 60));
+  if (!info.source_reason.empty()) source += "; because " + elide(info.source_reason, 400);
+  text += row("source", source);
+  text += row("ended", word_of(info.end).phrase);
+  text += losses_of(input, style);
+  for (const std::string& warning : info.warnings) {
+    text += style.warning(row("warning", elide(warning, 400)));
+  }
+  if (!input.read_status.ok()) {
+    text += style.warning(
+        row("warning", "only a part could be read: " + elide(input.read_status.message(), 400)));
+  }
+  return text;
+}
+
+std::string text_verdict(const ReportInput& input, Places& places) {
+  if (has_no_gpu_records(input.found)) return no_records_verdict(input);
+  std::string text;
+  for (const analysis::DeviceIdleness& device : input.found.devices) {
+    text += verdict_of(input, device);
+  }
+  if (!input.found.groups.empty() && input.found.idle_ns() * 20 >= input.found.wall_ns()) {
+    text += first_place(input, places);
+  }
+  return text;
+}
+
+}  // namespace gpuidle::report

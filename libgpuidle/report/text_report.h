@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The report for people: what was recorded and how far to trust it, a verdict in words, the ledger
+// of each device, and where its idle time comes from. Fed with the result of the analysis.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "libgpuidle/analysis/idleness.h"
+#include "libgpuidle/model/recording.h"
+#include "libgpuidle/report/places.h"
+#include "libgpuidle/report/terminal.h"
+
+namespace gpuidle::report {
+
+/// What a report is made from. All of it must outlive the call.
+struct ReportInput {
+  const model::Recording& recording;
+  const analysis::Idleness& found;
+  /// What went wrong while the records were read; ok if nothing did.
+  const base::Status& read_status;
+  std::size_t top = 5;  ///< groups or gaps that are shown
+};
+
+/// True if the recording tells nothing about any device: neither records nor proof.
+bool has_no_gpu_records(const analysis::Idleness& found);
+/// True if something is missing from the recording: losses, a read error, or an abrupt end.
+bool is_incomplete(const ReportInput& input);
+
+/// `gpuidle report`: at most 80 columns, ends with a newline. Context: tool.
+std::string text_report(const ReportInput& input, Places& places, const Style& style);
+/// `gpuidle gaps`.
+std::string text_gaps(const ReportInput& input, Places& places, const Style& style);
+
+}  // namespace gpuidle::report

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// gpuidle report: how idle was each device, why, and which line of the program to look at.
+#include <memory>
+
+#include "tools/gpuidle/command.h"
+#include "tools/gpuidle/recording_view.h"
+
+namespace gpuidle::cli {
+
+void add_report(CLI::App& app, int* exit_code) {
+  CLI::App* command = app.add_subcommand("report", "How idle each GPU was, why, and which line");
+  auto view = std::make_shared<RecordingView>();
+  view->top = 5;
+  view->add_options(*command, "places where idle time comes from (text)");
+  command->callback(
+      [view, exit_code] { *exit_code = show(*view, 0, report::text_report, report::json_report); });
+}
+
+}  // namespace gpuidle::cli

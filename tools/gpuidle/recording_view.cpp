@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/gpuidle/recording_view.h"
+
+#include <cstdio>
+#include <memory>
+
+#include "libgpuidle/analysis/idleness.h"
+#include "libgpuidle/import/open_recording.h"
+#include "libgpuidle/report/terminal.h"
+#include "tools/gpuidle/command.h"
+
+namespace gpuidle::cli {
+namespace {
+
+report::ColorMode color_mode_of(const std::string& word) {
+  if (word == "always") return report::ColorMode::always;
+  if (word == "never") return report::ColorMode::never;
+  return report::ColorMode::automatic;
+}
+
+}  // namespace
+
+void RecordingView::add_options(CLI::App& command, const std::string& what) {
+  command.add_option("FILE", path, "A gpuidle trace, or a Kineto JSON file, plain or gzip")
+      ->required();
+  command.add_flag("--json", is_json, "One JSON document instead of text");
+  command.add_option("--color", color, "auto: if stdout is a terminal and NO_COLOR is not set")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str();
+  command.add_option("--top", top, "How many " + what + " to show")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  command.add_flag("--strict", is_strict,
+                   "Exit with 3 if records are missing or the program ended abruptly");
+  command.footer(
+      "Exit codes: 0 done, 1 the file cannot be read, 2 usage, 3 incomplete and --strict,\n"
+      "5 not a recording or of an unknown version, 6 the recording says nothing about a GPU.");
+}
+
+int show(const RecordingView& view, std::size_t largest_gaps, TextView text, JsonView json) {
+  base::Result<std::unique_ptr<model::Recording>> opened = import::open_recording(view.path);
+  if (!opened.ok()) return fail(opened.status());
+  const std::unique_ptr<model::Recording> recording = opened.take();
+
+  analysis::Options options;
+  options.largest_gaps = largest_gaps;
+  analysis::Idleness found;
+  const base::Status read_status = analysis::analyze(*recording, options, &found);
+  const report::ReportInput input{*recording, found, read_status, view.top};
+  report::Places places(recording->tables());
+  const report::Style style(report::wants_color(color_mode_of(view.color)));
+  const std::string shown = view.is_json ? json(input, places) : text(input, places, style);
+  const bool is_written = std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size();
+  if (!is_written || std::fflush(stdout) != 0) {
+    return fail({base::StatusCode::io_error, "cannot write the report to standard output"});
+  }
+  if (report::has_no_gpu_records(found)) return kNoGpuRecords;
+  return view.is_strict && report::is_incomplete(input) ? kIncomplete : kDone;
+}
+
+}  // namespace gpuidle::cli

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What `report` and `gaps` have in common: their options, and the way from a file to text or JSON
+// and an exit code.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstddef>
+#include <string>
+
+#include "libgpuidle/report/json_report.h"
+#include "libgpuidle/report/text_report.h"
+
+namespace gpuidle::cli {
+
+struct RecordingView {
+  std::string path;
+  std::string color = "auto";
+  std::size_t top = 0;
+  bool is_json = false;
+  bool is_strict = false;
+
+  /// `what` is what --top counts.
+  void add_options(CLI::App& command, const std::string& what);
+};
+
+using TextView = std::string (*)(const report::ReportInput&, report::Places&, const report::Style&);
+using JsonView = std::string (*)(const report::ReportInput&, report::Places&);
+
+/// Opens, analyses and prints to stdout; the exit code. `largest_gaps` are kept by the analysis.
+int show(const RecordingView& view, std::size_t largest_gaps, TextView text, JsonView json);
+
+}  // namespace gpuidle::cli
