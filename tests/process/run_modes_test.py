@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each source of truth can be provoked, is named with its reason, and never disturbs the program."""
+
+import run_simulated as sim
+
+HEAD_LINES = 12
+
+
+class Modes(sim.TestCase):
+    def run_program(self, **extra):
+        seen = sim.run([str(sim.PROGRAM), "60", "exit"], self.folder, **extra)
+        self.assertEqual(seen.stdout, "60 steps, then exit\n", seen.stderr)
+        self.assertEqual(seen.status, 3, seen.stderr)
+        return seen
+
+    def head_of(self, trace, expected_status):
+        finished = sim.gpuidle("report", trace)
+        self.assertEqual(finished.returncode, expected_status, finished.stderr + finished.stdout)
+        return "\n".join(finished.stdout.splitlines()[:HEAD_LINES])
+
+    def test_cupti_as_sole_subscriber_is_the_usual_source(self):
+        head = self.head_of(self.run_program().trace, 0)
+        self.assertIn("CUPTI, as its sole subscriber", head)
+
+    def test_cupti_taken_by_another_tool_leaves_host_calls_and_says_why(self):
+        seen = self.run_program(SIMGPU_FAULT="subscribe=39")
+        head = self.head_of(seen.trace, 0)
+        self.assertIn("host calls only", head)
+        self.assertIn("39", head)
+
+    def test_every_refusal_of_cupti_leaves_host_calls(self):
+        for code in ("15", "999"):
+            with self.subTest(code=code):
+                folder = self.folder / code
+                folder.mkdir()
+                seen = sim.run([str(sim.PROGRAM), "60", "exit"], folder,
+                               SIMGPU_FAULT=f"subscribe={code}")
+                self.assertEqual(seen.status, 3, seen.stderr)
+                report = sim.gpuidle_json("report", seen.trace)
+                self.assertEqual(report["recording"]["source"], "interposition")
+                self.assertIn(code, report["recording"]["source_reason"])
+
+    def test_host_calls_alone_never_claim_that_the_device_was_busy(self):
+        seen = self.run_program(GPUIDLE_SOURCE="interposition")
+        report = sim.gpuidle_json("report", seen.trace)
+        self.assertTrue(report["is_proof_only"])
+        self.assertFalse(report["has_gpu_records"])
+        for device in report["devices"]:
+            self.assertEqual(device["any_busy_ns"], 0)
+            self.assertGreater(device["not_observed_ns"], 0)
+            self.assertEqual(device["idle_ns"] + device["not_observed_ns"], device["wall_ns"])
+
+    def test_off_records_nothing(self):
+        seen = self.run_program(GPUIDLE_SOURCE="off")
+        for trace in seen.traces:
+            report = sim.gpuidle("report", trace, "--json")
+            self.assertEqual(report.returncode, 6, report.stdout)
+
+    def test_cupti_without_any_record_reads_as_no_gpu_records(self):
+        seen = self.run_program(SIMGPU_FAULT="norecords")
+        finished = sim.gpuidle("report", seen.trace)
+        self.assertEqual(finished.returncode, 6, finished.stdout)
+        self.assertIn("no GPU records", finished.stdout)
+        self.assertNotIn("100 %", finished.stdout)
+
+    def test_records_without_or_with_reversed_times_are_counted_as_lost(self):
+        for fault, reason in (("zerotimes", "zero_timestamp"), ("reversed", "reversed_timestamp")):
+            with self.subTest(fault=fault):
+                folder = self.folder / fault
+                folder.mkdir()
+                seen = sim.run([str(sim.PROGRAM), "60", "exit"], folder, SIMGPU_FAULT=fault)
+                self.assertEqual(seen.status, 3, seen.stderr)
+                finished = sim.gpuidle("info", seen.trace, "--json")
+                self.assertIn(finished.returncode, (0, 6), finished.stderr)
+                self.assertIn(reason, finished.stdout)
+
+    def test_a_missing_cupti_is_host_calls_only(self):
+        seen = self.run_program(GPUIDLE_CUPTI_LIBRARY="/nonexistent/libcupti.so")
+        report = sim.gpuidle_json("report", seen.trace)
+        self.assertEqual(report["recording"]["source"], "interposition")
+        self.assertIn("/nonexistent/libcupti.so", report["recording"]["source_reason"])
+
+
+if __name__ == "__main__":
+    sim.main()
