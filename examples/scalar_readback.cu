@@ -17,8 +17,8 @@
 
 namespace training {
 
-constexpr int kSteps = 250;
-constexpr std::size_t kSamples = 200'000;
+constexpr int kSteps = 200;
+constexpr std::size_t kSamples = 800'000;
 
 __global__ void forward_pass(long long duration_ns) { spin_for(duration_ns); }
 __global__ void backward_pass(long long duration_ns) { spin_for(duration_ns); }

@@ -21,8 +21,8 @@ if nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
   export LD_LIBRARY_PATH="$cuda_root/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 else
   echo "==> [3/3] examples/slow_loader on the simulated device (no GPU found)" >&2
-  export LD_LIBRARY_PATH="$PWD/$build/tests/simgpu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+  export LD_LIBRARY_PATH="$PWD/$build/simgpu/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
   export SIMGPU_KERNELS="$PWD/examples/slow_loader.simgpu"
 fi
-"$build/tools/gpuidle" run -o "$trace" -- "$build/examples/slow_loader"
-echo "==> done; look closer with: $build/tools/gpuidle gaps $trace" >&2
+"$build/bin/gpuidle" run -o "$trace" -- "$build/examples/slow_loader"
+echo "==> done; look closer with: $build/bin/gpuidle gaps $trace" >&2

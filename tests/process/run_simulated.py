@@ -18,7 +18,7 @@ import unittest
 BUILD = pathlib.Path(os.environ.get("GPUIDLE_BUILD_DIR", "build/release")).resolve()
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 LIBRARY = BUILD / "lib/libgpuidle.so"
-TOOL = BUILD / "tools/gpuidle"
+TOOL = BUILD / "bin/gpuidle"
 SIMULATED = BUILD / "simgpu/lib"
 PROGRAM = BUILD / "tests/process/run_program"
 SKIPPED = 77
