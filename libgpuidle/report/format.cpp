@@ -11,6 +11,8 @@ namespace {
 
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
 // Control characters of a hostile name would otherwise steer the terminal.
 std::string printable(std::string_view text) {
   std::string clean(text);
@@ -101,7 +103,11 @@ std::string wrap(std::string_view text, std::string_view first_indent, std::size
   std::size_t column = columns_of(first_indent);
   bool is_line_start = true;
   while (!text.empty()) {
-    const std::size_t end = text.find(' ');
+    // A number and its unit stay on one line.
+    std::size_t end = text.find(' ');
+    while (end != std::string_view::npos && end > 0 && is_digit(text[end - 1])) {
+      end = text.find(' ', end + 1);
+    }
     const std::string_view word = text.substr(0, end);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     if (word.empty()) continue;

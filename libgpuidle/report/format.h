@@ -34,7 +34,8 @@ std::string elide(std::string_view text, std::size_t width);
 std::size_t columns_of(std::string_view text);
 
 /// `text` cut at blanks into lines of at most kColumns; the first starts with `first_indent`, the
-/// rest with as many blanks as `indent`. Ends with a newline. A word that is longer stays whole.
+/// rest with as many blanks as `indent`. Numbers keep their unit. Ends with a newline. A word that
+/// is longer than a line stays whole.
 std::string wrap(std::string_view text, std::string_view first_indent, std::size_t indent);
 
 }  // namespace gpuidle::report

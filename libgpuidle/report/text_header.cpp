@@ -119,14 +119,26 @@ std::string first_place(const ReportInput& input, Places& places) {
     text += fmt::format("{}: {} of the idle time", describe(place.frames[*place.user_frame], 120),
                         share);
   } else {
-    const std::string_view api = places.api_name(group.api);
     text += fmt::format("{}: {} of the idle time, but no line of the program is known for it",
-                        api.empty() ? "work whose call is not recorded" : api, share);
+                        origin_title(places, group, place, 120), share);
   }
   return wrap(text + ".", "  ", 2);
 }
 
 }  // namespace
+
+std::string call_or_unknown(const Places& places, model::ApiId api) {
+  const std::string_view name = places.api_name(api);
+  return name.empty() ? "a call that is not recorded" : elide(name, 60);
+}
+
+std::string origin_title(const Places& places, const analysis::GapGroup& group, const Place& place,
+                         std::size_t width) {
+  if (place.user_frame) return describe(place.frames[*place.user_frame], width);
+  std::string title = call_or_unknown(places, group.api);
+  if (!place.frames.empty()) title += " in " + place.frames.front().function;
+  return elide(title, width);
+}
 
 std::string device_name(const model::Recording& recording, const analysis::DeviceIdleness& device) {
   if (!device.is_device_known) return "the device (which one is not known)";
@@ -159,8 +171,8 @@ std::string text_header(const ReportInput& input, const Style& style) {
   std::string text = row("program", program_of(info));
   std::string source(word_of(info.source).phrase);
   if (!info.producer.empty()) source += fmt::format(" ({})", elide(info.producer, 60));
-  if (!info.source_reason.empty()) source += "; because " + elide(info.source_reason, 400);
   text += row("source", source);
+  if (!info.source_reason.empty()) text += row("reason", elide(info.source_reason, 400));
   text += row("ended", word_of(info.end).phrase);
   text += losses_of(input, style);
   for (const std::string& warning : info.warnings) {

@@ -20,6 +20,13 @@ std::string text_verdict(const ReportInput& input, Places& places);
 /// "device 1 (NVIDIA H100)", "the device (which one is not known)".
 std::string device_name(const model::Recording& recording, const analysis::DeviceIdleness& device);
 
+/// Name of a call, or that it is not known.
+std::string call_or_unknown(const Places& places, model::ApiId api);
+
+/// What a group is called: the user's line, else the call and the innermost frame.
+std::string origin_title(const Places& places, const analysis::GapGroup& group, const Place& place,
+                         std::size_t width);
+
 /// A moment as "+1.234 s": since the start of the recording, of its window where that is not known.
 std::string format_moment(const ReportInput& input, std::int64_t at_ns);
 

@@ -99,11 +99,6 @@ std::string split_of(const IdleSplit& split) {
   return text;
 }
 
-std::string call_or_unknown(Places& places, model::ApiId api) {
-  const std::string_view name = places.api_name(api);
-  return name.empty() ? "a call that is not recorded" : elide(name, 60);
-}
-
 // "the host was waiting in cudaDeviceSynchronize; next came cudaLaunchKernel"
 std::string origin_of(Places& places, const Gap& gap) {
   const bool is_blocked = gap.opener == analysis::Opener::blocked_in && gap.blocking;
@@ -136,19 +131,13 @@ std::int64_t wall_of(const ReportInput& input, std::uint32_t ordinal) {
   return 0;
 }
 
-std::string group_title(Places& places, const GapGroup& group, const Place& place,
-                        std::size_t width) {
-  if (place.user_frame) return describe(place.frames[*place.user_frame], width);
-  return elide(call_or_unknown(places, group.api), width);
-}
-
 std::string group_text(const ReportInput& input, Places& places, const GapGroup& group,
                        std::size_t rank, const Style& style) {
   const Place place = places.of(group.stack);
   const std::string amount = fmt::format("{}  {:>7}", format_duration(group.total_ns),
                                          format_share(group.total_ns, input.found.idle_ns()));
   const std::size_t width = kColumns - 5 - amount.size() - 2;
-  const std::string title = group_title(places, group, place, width);
+  const std::string title = origin_title(places, group, place, width);
   std::string text = style.heading(fmt::format("{:>3}. {}", rank, title)) +
                      std::string(width + 2 - columns_of(title), ' ') + amount + "\n";
   text += wrap(fmt::format("device {}: {}, {} of its wall time, longest {} at {}; {}", group.device,
@@ -177,10 +166,11 @@ std::string groups_text(const ReportInput& input, Places& places, const Style& s
   if (groups.size() > input.top) {
     std::int64_t rest_ns = 0;
     for (std::size_t i = input.top; i < groups.size(); ++i) rest_ns += groups[i].total_ns;
-    text += wrap(fmt::format("and {} more with {}, {} of all idle time (--top shows more)",
-                             count_of(groups.size() - input.top, "place"), format_duration(rest_ns),
-                             format_share(rest_ns, input.found.idle_ns())),
-                 "     ", 5);
+    text +=
+        wrap(fmt::format("and {} with {}, {} of all idle time (--top shows more)",
+                         count_of(groups.size() - input.top, "other place"),
+                         format_duration(rest_ns), format_share(rest_ns, input.found.idle_ns())),
+             "     ", 5);
   }
   return text + wrap(
                     "Evidence: the stacks at the edges of the gaps only (grade B with a wait, C "
@@ -196,7 +186,7 @@ std::string size_classes_text(const ReportInput& input, const Style& style) {
   for (const DeviceIdleness& device : input.found.devices) {
     text += "  " + device_name(input.recording, device) + "\n";
     for (std::size_t i = 0; i < device.gaps.size(); ++i) {
-      text += fmt::format("    {:<30}{:>16}{:>14}  {:>7} of its idle time\n", kNames[i],
+      text += fmt::format("    {:<28}{:>14}{:>11}  {:>7} of its idle\n", kNames[i],
                           count_of(device.gaps[i].count, "gap"),
                           format_duration(device.gaps[i].total_ns),
                           format_share(device.gaps[i].total_ns, device.ledger.idle.total_ns()));
