@@ -4,11 +4,16 @@
 // here is a border that no exception crosses. Loading the library does nothing: it sleeps until
 // CUDA starts.
 #include <dlfcn.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
+#include <cstring>
+#include <new>
 
+#define GPUIDLE_IMPLEMENTATION
 #include "include/gpuidle/gpuidle.h"
 #include "libgpuidle/record/gate.h"
 #include "libgpuidle/record/host_call_recorder.h"
@@ -34,18 +39,14 @@ struct OpenRanges {
 };
 __attribute__((tls_model("initial-exec"))) thread_local OpenRanges* t_ranges = nullptr;
 
-void copy_name(const char* name, char (&out)[record::kMaxMarkerBytes + 1]) {
-  std::size_t length = 0;
-  while (name != nullptr && length < record::kMaxMarkerBytes && name[length] != '\0') {
-    out[length] = name[length];
-    ++length;
-  }
-  out[length] = '\0';
-}
-
-void mark_now(model::Marker::Kind kind, const char* name) {
+// Writes a mark that begins and ends now.
+int mark_now(model::Marker::Kind kind, const char* name) {
+  if (record::g_gate.epoch() == 0) return GPUIDLE_NOT_RECORDING;
+  const int host_errno = errno;
   const std::int64_t now_ns = record::host_now_ns();
   record::g_recorder.mark(kind, name, now_ns, now_ns);
+  errno = host_errno;
+  return GPUIDLE_OK;
 }
 
 // _exit runs no handler, so the recording is closed here. Several threads or a signal handler may
@@ -59,7 +60,7 @@ void mark_now(model::Marker::Kind kind, const char* name) {
     real.store(function, std::memory_order_relaxed);
   }
   if (function != nullptr) function(status);
-  for (;;) syscall(231 /* SYS_exit_group */, status);
+  for (;;) syscall(SYS_exit_group, status);
 }
 
 __attribute__((destructor)) void on_unload() { session::Session::instance().finish(); }
@@ -71,4 +72,56 @@ __attribute__((destructor)) void on_unload() { session::Session::instance().fini
 GPUIDLE_EXPORT int InitializeInjection(void) {
   gpuidle::session::Session::instance().activate();
   return 1;
+}
+
+// glibc has _Exit as another name of _exit; programs call either.
+GPUIDLE_EXPORT void _exit(int status) { gpuidle::exit_at_once(status, "_exit"); }
+GPUIDLE_EXPORT void _Exit(int status) noexcept { gpuidle::exit_at_once(status, "_exit"); }
+
+GPUIDLE_EXPORT int gpuidle_is_active(void) { return gpuidle::record::g_gate.epoch() != 0 ? 1 : 0; }
+
+GPUIDLE_EXPORT int gpuidle_start(void) {
+  return gpuidle::session::Session::instance().start() ? GPUIDLE_OK : GPUIDLE_NOT_RECORDING;
+}
+
+GPUIDLE_EXPORT int gpuidle_stop(void) {
+  return gpuidle::session::Session::instance().stop() ? GPUIDLE_OK : GPUIDLE_NOT_RECORDING;
+}
+
+GPUIDLE_EXPORT int gpuidle_mark(const char* name) {
+  return gpuidle::mark_now(gpuidle::model::Marker::Kind::instant, name);
+}
+
+GPUIDLE_EXPORT int gpuidle_mark_step(const char* name) {
+  return gpuidle::mark_now(gpuidle::model::Marker::Kind::step, name);
+}
+
+GPUIDLE_EXPORT int gpuidle_range_push(const char* name) {
+  using namespace gpuidle;
+  if (record::g_gate.epoch() == 0) return GPUIDLE_NOT_RECORDING;
+  if (t_ranges == nullptr) t_ranges = new (std::nothrow) OpenRanges;
+  if (t_ranges == nullptr) return GPUIDLE_NOT_RECORDING;
+  if (t_ranges->depth < kMaxOpenRanges) {
+    OpenRange& range = t_ranges->range[t_ranges->depth];
+    range.start_ns = record::host_now_ns();
+    const std::size_t length = name == nullptr ? 0 : strnlen(name, record::kMaxMarkerBytes);
+    if (length != 0) std::memcpy(range.name, name, length);
+    range.name[length] = '\0';
+  }
+  ++t_ranges->depth;
+  return GPUIDLE_OK;
+}
+
+GPUIDLE_EXPORT int gpuidle_range_pop(void) {
+  using namespace gpuidle;
+  if (t_ranges == nullptr || t_ranges->depth == 0) return GPUIDLE_NO_RANGE;
+  --t_ranges->depth;
+  if (record::g_gate.epoch() == 0) return GPUIDLE_NOT_RECORDING;
+  if (t_ranges->depth >= kMaxOpenRanges) return GPUIDLE_OK;
+  const OpenRange& range = t_ranges->range[t_ranges->depth];
+  const int host_errno = errno;
+  record::g_recorder.mark(model::Marker::Kind::range, range.name, range.start_ns,
+                          record::host_now_ns());
+  errno = host_errno;
+  return GPUIDLE_OK;
 }

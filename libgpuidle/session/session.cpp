@@ -114,7 +114,7 @@ void Session::activate() {
   choose_source();
   std::string why_not;
   if (!open_trace(&why_not)) {
-    end_part_without_file(why_not);
+    end_without_file(why_not);
   } else if (info.source == model::Source::off) {
     base::log_line(base::LogLevel::warning, "nothing is recorded: %s", info.source_reason.c_str());
     close_file();
@@ -127,18 +127,29 @@ void Session::activate() {
     // Registered after the driver's own handlers, so it runs before them, while CUDA still works.
     std::atexit([] { Session::instance().finish(); });
     if (!base::start_own_thread("gpuidle-drain", &Session::drain_loop, this)) {
-      end_part_without_file("the system refused a thread");
-    } else if (parts_->config.start == base::StartMode::automatic) {
+      end_without_file("the system refused a thread");
+    } else if (begins_stopped()) {
+      stopped_since_ns_.store(parts_->session_start_ns);
+    } else {
       epoch_.store(1);
       record::g_gate.open(1);
-    } else {
-      stopped_since_ns_.store(parts_->session_start_ns);
     }
   }
   errno = host_errno;
 }
 
-void Session::end_part_without_file(const std::string& why) {
+bool Session::begins_stopped() const {
+  const std::uint32_t wish = wish_.load();
+  if (wish == as_configured) return parts_->config.start == base::StartMode::manual;
+  return wish == to_stop;
+}
+
+bool Session::is_recording_process() const {
+  return pid_.load(std::memory_order_relaxed) == static_cast<std::int32_t>(getpid()) &&
+         finishing_.load() == 0 && finished_.load() == 0;
+}
+
+void Session::end_without_file(const std::string& why) {
   record::g_gate.close();
   base::log_line(base::LogLevel::error, "nothing is recorded: %s", why.c_str());
   finished_.store(1);
@@ -425,23 +436,26 @@ void Session::finish() {
   }
 }
 
-void Session::stop() {
-  if (pid_.load(std::memory_order_relaxed) != static_cast<std::int32_t>(getpid())) return;
+bool Session::stop() {
+  if (activated_.load() == 0) wish_.store(to_stop);
+  if (!is_recording_process()) return false;
   std::int64_t running = 0;
-  if (!stopped_since_ns_.compare_exchange_strong(running, record::host_now_ns())) return;
+  if (!stopped_since_ns_.compare_exchange_strong(running, record::host_now_ns())) return false;
   record::g_gate.close();
+  return true;
 }
 
-void Session::start() {
-  if (pid_.load(std::memory_order_relaxed) != static_cast<std::int32_t>(getpid())) return;
-  if (finishing_.load() != 0 || finished_.load() != 0) return;
+bool Session::start() {
+  if (activated_.load() == 0) wish_.store(to_run);
+  if (!is_recording_process()) return false;
   const std::int64_t since_ns = stopped_since_ns_.exchange(0);
-  if (since_ns == 0) return;
+  if (since_ns == 0) return true;  // it runs already
   {
     const std::lock_guard<std::mutex> lock(parts_->spans_mutex);
     parts_->new_spans.emplace_back(since_ns, record::host_now_ns());
   }
   record::g_gate.open(epoch_.fetch_add(1) + 1);
+  return true;
 }
 
 void Session::forget_in_child() {

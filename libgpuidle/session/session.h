@@ -38,9 +38,10 @@ class Session {
   /// Idempotent; does nothing in a child that was forked from a recording process.
   void finish();
 
-  /// gpuidle_start() and gpuidle_stop(). Context: any host thread.
-  void start();
-  void stop();
+  /// gpuidle_start() and gpuidle_stop(); before CUDA is in use the wish is remembered. False: this
+  /// process is not being recorded. Context: any host thread.
+  bool start();
+  bool stop();
 
   void forget_in_child();  ///< atfork child handler
 
@@ -51,6 +52,8 @@ class Session {
 
   bool open_trace(std::string* why_not);
   void choose_source();
+  bool begins_stopped() const;
+  bool is_recording_process() const;
   std::string start_cupti();
   std::string start_interposition();
   static void drain_loop(void* self);
@@ -61,7 +64,7 @@ class Session {
   void last_flush();
   void write(std::int64_t now_ns);
   void close_file();
-  void end_part_without_file(const std::string& why);
+  void end_without_file(const std::string& why);
 
   std::atomic<std::uint32_t> activated_{0};
   std::atomic<std::uint32_t> wake_{0};  // futex: bumped to wake the drain thread
@@ -69,6 +72,8 @@ class Session {
   std::atomic<std::uint32_t> finished_{0};  // futex: 1 when the file is closed
   std::atomic<std::uint32_t> epoch_{0};
   std::atomic<std::int64_t> stopped_since_ns_{0};  // 0 = running
+  enum Wish : std::uint32_t { as_configured = 0, to_run = 1, to_stop = 2 };
+  std::atomic<std::uint32_t> wish_{as_configured};  // of the program, before activation
   std::atomic<std::int32_t> pid_{0};               // of the process that activated; 0 = dormant
   Parts* parts_ = nullptr;
 };
