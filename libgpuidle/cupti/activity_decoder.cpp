@@ -112,9 +112,9 @@ std::size_t ActivityDecoder::measure_stride(CUpti_ActivityKind kind) const {
   const auto kind_value = static_cast<std::uint32_t>(kind);
   std::memcpy(buffer, &kind_value, sizeof(kind_value));
   CUpti_Activity* record = nullptr;
-  if (api_->activity_get_next_record(buffer, sizeof(buffer), &record) != CUPTI_SUCCESS) return 0;
+  if (api_->next_record(buffer, sizeof(buffer), &record) != CUPTI_SUCCESS) return 0;
   const auto* first = reinterpret_cast<std::uint8_t*>(record);
-  if (api_->activity_get_next_record(buffer, sizeof(buffer), &record) != CUPTI_SUCCESS) return 0;
+  if (api_->next_record(buffer, sizeof(buffer), &record) != CUPTI_SUCCESS) return 0;
   const auto distance = reinterpret_cast<std::uint8_t*>(record) - first;
   return distance > 0 ? static_cast<std::size_t>(distance) : 0;
 }
@@ -137,7 +137,7 @@ base::Status ActivityDecoder::prepare(const CuptiApi& api) {
 void ActivityDecoder::decode(std::uint8_t* buffer, std::size_t valid_bytes, model::Tables& tables,
                              DecodedRecords& out, model::Losses& losses) {
   CUpti_Activity* record = nullptr;
-  while (api_->activity_get_next_record(buffer, valid_bytes, &record) == CUPTI_SUCCESS) {
+  while (api_->next_record(buffer, valid_bytes, &record) == CUPTI_SUCCESS) {
     decode_record(*record, tables, out, losses);
   }
 }

@@ -77,6 +77,12 @@ bool find(void* library, const char* name, Function* out) {
 const char* fill(void* library, CuptiApi* api) {
   find(library, "cuptiSetThreadIdType", &api->set_thread_id_type);
   find(library, "cuptiActivityEnableAndDump", &api->activity_enable_and_dump);
+  find(library, "cuptiSubscribe_v2", &api->subscribe_v2);
+  find(library, "cuptiActivityRegisterCallbacks_v2", &api->register_callbacks_v2);
+  find(library, "cuptiActivityEnable_v2", &api->enable_v2);
+  find(library, "cuptiActivityDisable_v2", &api->disable_v2);
+  find(library, "cuptiActivityGetNextRecord_v2", &api->get_next_record_v2);
+  find(library, "cuptiGetTimestamp_v2", &api->get_timestamp_v2);
   if (!find(library, "cuptiGetVersion", &api->get_version)) return "cuptiGetVersion";
   if (!find(library, "cuptiGetResultString", &api->get_result_string))
     return "cuptiGetResultString";
@@ -104,6 +110,37 @@ const char* fill(void* library, CuptiApi* api) {
 }
 
 }  // namespace
+
+bool CuptiApi::can_share() const {
+  return version >= 130300 && subscribe_v2 != nullptr && register_callbacks_v2 != nullptr &&
+         enable_v2 != nullptr && disable_v2 != nullptr && get_next_record_v2 != nullptr &&
+         get_timestamp_v2 != nullptr;
+}
+
+CUptiResult CuptiApi::enable(CUpti_ActivityKind kind) const {
+  return shared_subscriber != nullptr ? enable_v2(shared_subscriber, kind, nullptr)
+                                      : activity_enable(kind);
+}
+
+CUptiResult CuptiApi::disable(CUpti_ActivityKind kind) const {
+  return shared_subscriber != nullptr ? disable_v2(shared_subscriber, kind, nullptr)
+                                      : activity_disable(kind);
+}
+
+CUptiResult CuptiApi::next_record(std::uint8_t* buffer, std::size_t valid_bytes,
+                                  CUpti_Activity** record) const {
+  return shared_subscriber != nullptr
+             ? get_next_record_v2(shared_subscriber, buffer, valid_bytes, record)
+             : activity_get_next_record(buffer, valid_bytes, record);
+}
+
+std::int64_t CuptiApi::now() const {
+  std::uint64_t time_ns = 0;
+  const CUptiResult result = shared_subscriber != nullptr
+                                 ? get_timestamp_v2(shared_subscriber, &time_ns)
+                                 : get_timestamp(&time_ns);
+  return result == CUPTI_SUCCESS ? static_cast<std::int64_t>(time_ns) : 0;
+}
 
 std::string CuptiApi::describe(CUptiResult result) const {
   const char* text = nullptr;

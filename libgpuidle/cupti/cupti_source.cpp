@@ -26,17 +26,14 @@ CuptiSource& CuptiSource::instance() {
 }
 
 base::Status CuptiSource::error(const char* call, CUptiResult result) const {
-  std::string message = std::string(call) + " failed with " + api_.describe(result);
-  if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
-    message += ": another profiler or debugger uses CUPTI in this process";
-  }
-  return {base::StatusCode::unavailable, message};
+  return {base::StatusCode::unavailable,
+          std::string(call) + " failed with " + api_.describe(result)};
 }
 
 base::Status CuptiSource::undo(base::Status reason) {
-  for (const ActivityKindRow& row : kActivityKinds) api_.activity_disable(row.kind);
+  for (const ActivityKindRow& row : kActivityKinds) api_.disable(row.kind);
   if (subscriber_ != nullptr) api_.unsubscribe(subscriber_);
-  subscriber_ = nullptr;
+  subscriber_ = api_.shared_subscriber = nullptr;
   return reason;
 }
 
@@ -50,15 +47,11 @@ base::Status CuptiSource::start(const std::string& requested_path, int driver_ma
                 " is CUPTI 13.0 GA, which can hang and crash its process; 13.0 Update 1 or "
                 "newer is needed"};
   }
-  if (base::Status status = decoder_.prepare(api_); !status.ok()) return status;
   if (!buffers_.prepare(&count_records)) {
     return {base::StatusCode::unavailable, "no memory for CUPTI's activity buffers"};
   }
-  const CUptiResult result = api_.subscribe(&subscriber_, &on_callback, this);
-  if (result != CUPTI_SUCCESS) {
-    subscriber_ = nullptr;
-    return error("cuptiSubscribe", result);
-  }
+  if (base::Status status = subscribe(); !status.ok()) return status;
+  if (base::Status status = decoder_.prepare(api_); !status.ok()) return undo(status);
   if (base::Status status = enable_activities(); !status.ok()) return undo(status);
   if (base::Status status = enable_callbacks(); !status.ok()) return undo(status);
   if (!base::start_own_thread(
@@ -69,26 +62,80 @@ base::Status CuptiSource::start(const std::string& requested_path, int driver_ma
   return {};
 }
 
+// A shared seat needs every client to ask for it, the first included; where that is not so, the
+// seat is ours alone or somebody else's.
+bool CuptiSource::subscribe_shared() {
+  if (!api_.can_share()) return false;
+  SubscriberParams params;
+  params.struct_size = sizeof(params);
+  params.name = "libgpuidle";
+  params.allow_multiple_subscribers = 1;
+  if (api_.subscribe_v2(&subscriber_, &on_callback, this, &params) != CUPTI_SUCCESS) {
+    subscriber_ = nullptr;
+    return false;
+  }
+  api_.shared_subscriber = subscriber_;
+  return true;
+}
+
+// Who has the seat that was refused to us; "" = not known.
+std::string CuptiSource::seat_holder() {
+  if (api_.subscribe_v2 == nullptr) return {};
+  std::array<char, 256> name{};
+  SubscriberParams params;
+  params.struct_size = api_.version >= 130200 ? sizeof(params) : kSubscriberParamsSize_13_0;
+  params.holder_name = name.data();
+  params.holder_capacity = name.size() - 1;
+  CUpti_SubscriberHandle unwanted = nullptr;
+  if (api_.subscribe_v2(&unwanted, &on_callback, this, &params) == CUPTI_SUCCESS) {
+    api_.unsubscribe(unwanted);
+    return {};
+  }
+  return name.data();
+}
+
+base::Status CuptiSource::subscribe() {
+  if (subscribe_shared()) return {};
+  const CUptiResult result = api_.subscribe(&subscriber_, &on_callback, this);
+  if (result == CUPTI_SUCCESS) return {};
+  subscriber_ = nullptr;
+  std::string message = "cuptiSubscribe failed with " + api_.describe(result);
+  if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
+    const std::string holder = seat_holder();
+    message += holder.empty() ? ": another profiler or debugger uses CUPTI in this process"
+                              : ": CUPTI is in use by '" + holder + "'";
+  }
+  return {base::StatusCode::unavailable, message};
+}
+
+CUptiResult CuptiSource::register_buffers() {
+  if (is_shared()) {
+    return api_.register_callbacks_v2(subscriber_, &on_buffer_requested_shared,
+                                      &on_buffer_completed_shared);
+  }
+  return api_.activity_register_callbacks(&on_buffer_requested, &on_buffer_completed);
+}
+
 base::Status CuptiSource::enable_activities() {
   // The default is a truncated pthread_self(); an old CUPTI without the call only loses the names
-  // of threads in overhead records.
-  if (api_.set_thread_id_type != nullptr) {
+  // of threads in overhead records. Not for shared subscribers, who have no such call.
+  if (api_.set_thread_id_type != nullptr && !is_shared()) {
     api_.set_thread_id_type(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
   }
-  CUptiResult result = api_.activity_register_callbacks(&on_buffer_requested, &on_buffer_completed);
+  CUptiResult result = register_buffers();
   if (result != CUPTI_SUCCESS) return error("cuptiActivityRegisterCallbacks", result);
   // Kernels and copies are what busy time is made of; the other kinds only add detail.
-  result = api_.activity_enable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+  result = api_.enable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
   if (result != CUPTI_SUCCESS) return error("cuptiActivityEnable(CONCURRENT_KERNEL)", result);
-  result = api_.activity_enable(CUPTI_ACTIVITY_KIND_MEMCPY);
+  result = api_.enable(CUPTI_ACTIVITY_KIND_MEMCPY);
   if (result != CUPTI_SUCCESS) return error("cuptiActivityEnable(MEMCPY)", result);
-  result = api_.activity_enable(CUPTI_ACTIVITY_KIND_MEMSET);
+  result = api_.enable(CUPTI_ACTIVITY_KIND_MEMSET);
   if (result != CUPTI_SUCCESS) return error("cuptiActivityEnable(MEMSET)", result);
-  api_.activity_enable(CUPTI_ACTIVITY_KIND_MEMCPY2);
-  api_.activity_enable(CUPTI_ACTIVITY_KIND_OVERHEAD);
-  if (api_.activity_enable_and_dump == nullptr ||
+  api_.enable(CUPTI_ACTIVITY_KIND_MEMCPY2);
+  api_.enable(CUPTI_ACTIVITY_KIND_OVERHEAD);
+  if (is_shared() || api_.activity_enable_and_dump == nullptr ||
       api_.activity_enable_and_dump(CUPTI_ACTIVITY_KIND_DEVICE) != CUPTI_SUCCESS) {
-    api_.activity_enable(CUPTI_ACTIVITY_KIND_DEVICE);
+    api_.enable(CUPTI_ACTIVITY_KIND_DEVICE);
   }
   return {};
 }
@@ -108,12 +155,6 @@ base::Status CuptiSource::enable_callbacks() {
     }
   }
   return {};
-}
-
-std::int64_t CuptiSource::now() const {
-  std::uint64_t time = 0;
-  api_.get_timestamp(&time);
-  return static_cast<std::int64_t>(time);
 }
 
 void CuptiSource::on_callback(void* self, CUpti_CallbackDomain domain, CUpti_CallbackId id,
@@ -153,10 +194,20 @@ void CuptiSource::on_buffer_completed(CUcontext, std::uint32_t, std::uint8_t* bu
   errno = host_errno;
 }
 
+void CuptiSource::on_buffer_requested_shared(std::uint8_t** buffer, std::size_t* bytes,
+                                             std::size_t* max_records, void*) {
+  on_buffer_requested(buffer, bytes, max_records);
+}
+
+void CuptiSource::on_buffer_completed_shared(std::uint8_t* buffer, std::size_t bytes,
+                                             std::size_t valid_bytes, void*) {
+  on_buffer_completed(nullptr, 0, buffer, bytes, valid_bytes);
+}
+
 std::uint64_t CuptiSource::count_records(std::uint8_t* buffer, std::size_t valid_bytes) {
   std::uint64_t count = 0;
   CUpti_Activity* record = nullptr;
-  while (instance().api_.activity_get_next_record(buffer, valid_bytes, &record) == CUPTI_SUCCESS) {
+  while (instance().api_.next_record(buffer, valid_bytes, &record) == CUPTI_SUCCESS) {
     ++count;
   }
   return count;
@@ -197,6 +248,7 @@ void CuptiSource::flush_loop() {
 }
 
 std::uint64_t CuptiSource::lost_records() {
+  if (is_shared()) return buffers_.lost_records();  // the count has no form for shared subscribers
   std::size_t dropped = 0;  // since the last call: CUPTI's counter resets when it is read
   if (api_.activity_get_num_dropped_records(nullptr, 0, &dropped) == CUPTI_SUCCESS) {
     dropped_records_ += dropped;

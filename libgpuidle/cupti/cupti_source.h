@@ -29,8 +29,11 @@ class CuptiSource {
   /// `driver_major` as for load().
   base::Status start(const std::string& requested_path, int driver_major);
 
+  /// True if other subscribers may be there beside us.
+  bool is_shared() const { return api_.shared_subscriber != nullptr; }
+
   /// CUPTI's own clock, ns. Context: any.
-  std::int64_t now() const;
+  std::int64_t now() const { return api_.now(); }
 
   /// Asks the flush thread for cuptiActivityFlushAll(forced). A request while one is under way is
   /// kept. Returns the number of the request.
@@ -50,6 +53,10 @@ class CuptiSource {
  private:
   CuptiSource() = default;
 
+  base::Status subscribe();
+  bool subscribe_shared();
+  std::string seat_holder();
+  CUptiResult register_buffers();
   base::Status enable_callbacks();
   base::Status enable_activities();
   base::Status undo(base::Status reason);
@@ -64,6 +71,10 @@ class CuptiSource {
   static void CUPTIAPI on_buffer_completed(CUcontext context, std::uint32_t stream,
                                            std::uint8_t* buffer, std::size_t bytes,
                                            std::size_t valid_bytes);
+  static void CUPTIAPI on_buffer_requested_shared(std::uint8_t** buffer, std::size_t* bytes,
+                                                  std::size_t* max_records, void* info);
+  static void CUPTIAPI on_buffer_completed_shared(std::uint8_t* buffer, std::size_t bytes,
+                                                  std::size_t valid_bytes, void* info);
 
   static constexpr std::size_t kMaxCallbackIds = 2048;
   using RowOfId = std::array<std::uint16_t, kMaxCallbackIds>;

@@ -214,7 +214,8 @@ void Session::choose_source() {
   if (limit != base::SourceLimit::interposition) {
     why_no_cupti = start_cupti();
     if (why_no_cupti.empty()) {
-      info.source = model::Source::cupti;
+      info.source = cupti::CuptiSource::instance().is_shared() ? model::Source::cupti_shared
+                                                               : model::Source::cupti;
       return;
     }
   }

@@ -74,7 +74,7 @@ class Session {
   std::atomic<std::int64_t> stopped_since_ns_{0};  // 0 = running
   enum Wish : std::uint32_t { as_configured = 0, to_run = 1, to_stop = 2 };
   std::atomic<std::uint32_t> wish_{as_configured};  // of the program, before activation
-  std::atomic<std::int32_t> pid_{0};               // of the process that activated; 0 = dormant
+  std::atomic<std::int32_t> pid_{0};                // of the process that activated; 0 = dormant
   Parts* parts_ = nullptr;
 };
 
