@@ -22,9 +22,14 @@ CallTable::Blocking CallTable::blocking_at(model::ThreadId thread, std::int64_t 
   const auto call = [&](std::uint64_t i) -> const model::ApiCall& {
     return ring.calls[i % kBlockingCalls];
   };
-  // A thread's calls follow each other, so only the last one that was entered before can cover.
+  // A thread's calls follow each other, so only the last one that was entered before can cover. It
+  // is mostly among the newest few, so the search for its successor widens from there.
   const std::uint64_t oldest = ring.added - ring.calls.size();
-  std::uint64_t low = oldest, high = ring.added;
+  std::uint64_t low = ring.added, high = ring.added;
+  for (std::uint64_t step = 1; low > oldest && call(low - 1).enter_ns >= at_ns; step *= 2) {
+    high = low - 1;
+    low = high - std::min(step, high - oldest);
+  }
   while (low < high) {
     const std::uint64_t middle = low + (high - low) / 2;
     if (call(middle).enter_ns < at_ns) {

@@ -48,18 +48,14 @@ bool DeviceAnalysis::add(const model::DeviceActivity& op, BusyKind kind) {
 
 void DeviceAnalysis::open_gap(const IdlePiece& piece, const model::ApiCall* closing) {
   if (!piece.is_closed_by_work) closing = nullptr;
-  Gap gap;
-  gap.start_ns = piece.start_ns;
-  gap.end_ns = piece.end_ns;
+  if (open_.is_full()) totals_->add(open_.pop(), &result_);
+  Gap& gap = open_.push({piece.start_ns, piece.end_ns}, closing != nullptr);
   gap.device = result_.device;
-  Gap finished;
-  if (open_.push(gap, closing != nullptr, &finished)) totals_->add(finished, &result_);
-  Gap* opened = open_.newest();
   newest_correlation_ = closing != nullptr ? closing->correlation : 0;
   is_newest_opened_by_work_ = piece.is_opened_by_work;
   if (closing == nullptr) return;
-  opened->closing = site_of(*closing);
-  if (piece.is_opened_by_work) name_opener(opened, closing);
+  gap.closing = site_of(*closing);
+  if (piece.is_opened_by_work) name_opener(&gap, closing);
 }
 
 void DeviceAnalysis::name_opener(Gap* gap, const model::ApiCall* closing) const {

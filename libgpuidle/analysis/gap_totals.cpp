@@ -30,20 +30,7 @@ void GapTotals::add(const Gap& gap, DeviceIdleness* device) {
   ++size_class.count;
   size_class.total_ns += gap.length_ns();
 
-  const std::optional<CallSite>& origin =
-      gap.opener == Opener::blocked_in ? gap.blocking : gap.closing;
-  const CallSite place = origin.value_or(CallSite{});
-  const Key key{
-      static_cast<std::uint64_t>(place.api) << 32 | place.stack,
-      static_cast<std::uint64_t>(gap.device) << 8 | static_cast<std::uint8_t>(gap.opener)};
-  GapGroup& group = groups_[key];
-  if (group.count == 0) {
-    group.device = gap.device;
-    group.opener = gap.opener;
-    group.api = place.api;
-    group.stack = place.stack;
-    group.longest = gap;
-  }
+  GapGroup& group = group_of(gap);
   ++group.count;
   group.total_ns += gap.length_ns();
   group.split.add(gap.split);
@@ -52,6 +39,28 @@ void GapTotals::add(const Gap& gap, DeviceIdleness* device) {
   }
   if (ranks_before(gap, group.longest)) group.longest = gap;
   keep_if_large(gap);
+}
+
+GapGroup& GapTotals::group_of(const Gap& gap) {
+  const std::optional<CallSite>& origin =
+      gap.opener == Opener::blocked_in ? gap.blocking : gap.closing;
+  const model::ApiId api = origin ? origin->api : 0;
+  const model::StackId stack = origin ? origin->stack : 0;
+  const Key key{
+      static_cast<std::uint64_t>(api) << 32 | stack,
+      static_cast<std::uint64_t>(gap.device) << 8 | static_cast<std::uint8_t>(gap.opener)};
+  Recent& recent = recent_[KeyHash()(key) % recent_.size()];
+  if (recent.group != nullptr && recent.key == key) return *recent.group;
+  GapGroup& group = groups_[key];
+  if (group.count == 0) {
+    group.device = gap.device;
+    group.opener = gap.opener;
+    group.api = api;
+    group.stack = stack;
+    group.longest = gap;
+  }
+  recent = {key, &group};
+  return group;
 }
 
 void GapTotals::keep_if_large(const Gap& gap) {
@@ -72,6 +81,7 @@ std::vector<GapGroup> GapTotals::take_groups() {
   groups.reserve(groups_.size());
   for (auto& [key, group] : groups_) groups.push_back(std::move(group));
   groups_.clear();
+  recent_.fill({});
   std::sort(groups.begin(), groups.end(), [](const GapGroup& a, const GapGroup& b) {
     const auto rank = [](const GapGroup& g) {
       return std::make_tuple(-g.total_ns, g.device, g.longest.start_ns, g.opener, g.api, g.stack);

@@ -44,11 +44,18 @@ class GapTotals {
     }
   };
 
+  GapGroup& group_of(const Gap& gap);
   void keep_if_large(const Gap& gap);
 
   std::size_t largest_limit_;
   std::vector<Gap> largest_;  // a heap with the smallest on top
   std::unordered_map<Key, GapGroup, KeyHash> groups_;
+  // Loops come back to the same few places: their groups are found here without a search.
+  struct Recent {
+    Key key{};
+    GapGroup* group = nullptr;  // rows of an unordered_map stay where they are
+  };
+  std::array<Recent, 256> recent_{};
 };
 
 }  // namespace gpuidle::analysis

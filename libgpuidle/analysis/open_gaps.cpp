@@ -19,18 +19,17 @@ IdleSplit split_at(const Gap& gap, std::int64_t enter_ns, std::int64_t exit_ns) 
 
 }  // namespace
 
-bool OpenGaps::push(const Gap& gap, bool is_split_known, Gap* finished) {
-  const bool is_full = next_ - first_ == kWindow;
-  if (is_full) *finished = pop();
-  const Entry entry{gap, idle_ns_, is_split_known};
-  if (ring_.size() < kWindow) {
-    ring_.push_back(entry);
-  } else {
-    at(next_) = entry;
-  }
+Gap& OpenGaps::push(const timeline::Interval& idle, bool is_split_known) {
+  if (ring_.size() < kWindow) ring_.emplace_back();
+  Entry& entry = at(next_);
+  entry = Entry{};
+  entry.gap.start_ns = idle.start_ns;
+  entry.gap.end_ns = idle.end_ns;
+  entry.idle_before_ns = idle_ns_;
+  entry.is_split_known = is_split_known;
   ++next_;
-  idle_ns_ += gap.length_ns();
-  return is_full;
+  idle_ns_ += idle.length_ns();
+  return entry.gap;
 }
 
 void OpenGaps::enqueued_by(std::int64_t enter_ns, std::int64_t exit_ns) {
@@ -49,9 +48,15 @@ void OpenGaps::enqueued_by(std::int64_t enter_ns, std::int64_t exit_ns) {
 
 std::int64_t OpenGaps::idle_since(std::int64_t from_ns) const {
   if (is_empty()) return 0;
+  // The oldest gap that ends after from_ns. It is mostly among the last few, so the search widens
+  // from the newest.
   const std::uint64_t newest = next_ - 1;
-  std::uint64_t low = first_, high = newest;
-  while (low < high) {  // the oldest gap that ends after from_ns
+  std::uint64_t low = newest, high = newest;
+  for (std::uint64_t step = 1; low > first_ && at(low - 1).gap.end_ns > from_ns; step *= 2) {
+    high = low - 1;
+    low = high - std::min(step, high - first_);
+  }
+  while (low < high) {
     const std::uint64_t middle = low + (high - low) / 2;
     if (at(middle).gap.end_ns <= from_ns) {
       low = middle + 1;
@@ -64,9 +69,9 @@ std::int64_t OpenGaps::idle_since(std::int64_t from_ns) const {
   return at(newest).idle_before_ns - at(low).idle_before_ns - cut_ns;
 }
 
-Gap OpenGaps::pop() {
-  const Entry& entry = at(first_);
-  Gap gap = entry.gap;
+const Gap& OpenGaps::pop() {
+  Entry& entry = at(first_);
+  Gap& gap = entry.gap;
   while (queued_.size() > 1 && queued_[1].first_gap <= first_) queued_.pop_front();
   const bool is_covered = !queued_.empty() && queued_.front().first_gap <= first_;
   if (entry.is_split_known && is_covered) {

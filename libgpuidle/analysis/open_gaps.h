@@ -6,12 +6,12 @@
 // their split. Fed in order of start; feeds the gap totals.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <vector>
 
 #include "libgpuidle/analysis/idleness.h"
+#include "libgpuidle/timeline/intervals.h"
 
 namespace gpuidle::analysis {
 
@@ -20,12 +20,14 @@ class OpenGaps {
  public:
   /// Gaps that wait for later operations; an operation that is overtaken by more gaps than this no
   /// longer changes the split of those before.
-  static constexpr std::size_t kWindow = 1U << 16;
+  static constexpr std::uint64_t kWindow = 1U << 16;
 
-  /// Appends a gap that starts no earlier than the one before ended. `is_split_known` false: the
-  /// split is unknown for good. If the window is full, the oldest gap is moved to `*finished` and
-  /// the result is true.
-  bool push(const Gap& gap, bool is_split_known, Gap* finished);
+  bool is_empty() const { return first_ == next_; }
+  bool is_full() const { return next_ - first_ == kWindow; }
+
+  /// Appends a gap that starts no earlier than the one before ended, and returns it to be filled
+  /// in; its split is left alone. `is_split_known` false: nobody can tell. Requires !is_full().
+  Gap& push(const timeline::Interval& idle, bool is_split_known);
 
   /// The newest gap, nullptr if there is none; for a better closing call of the same start.
   Gap* newest() { return is_empty() ? nullptr : &at(next_ - 1).gap; }
@@ -38,9 +40,9 @@ class OpenGaps {
   /// window count as busy.
   std::int64_t idle_since(std::int64_t from_ns) const;
 
-  bool is_empty() const { return first_ == next_; }
-  /// Removes and returns the oldest gap with its split. Requires !is_empty().
-  Gap pop();
+  /// Splits and removes the oldest gap; the reference is valid until the next push(). Requires
+  /// !is_empty().
+  const Gap& pop();
 
  private:
   struct Entry {
