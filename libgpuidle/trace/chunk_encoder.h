@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "libgpuidle/model/recording.h"
 #include "libgpuidle/model/tables.h"
@@ -19,6 +20,9 @@ struct EncodedChunk {
   ChunkHeader header;  ///< kind, counts and times; sizes and checksum are the writer's
   const std::uint8_t* bytes = nullptr;  ///< valid until the encoder is used again
   std::size_t size_bytes = 0;
+  /// Ascending offsets at which the bytes change their nature; a compressor that adapts there
+  /// needs a byte less per activity. Valid as long as `bytes`.
+  const std::vector<std::size_t>* seams = nullptr;
 };
 
 /// How many rows of each dictionary are in the file.

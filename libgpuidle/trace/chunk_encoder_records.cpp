@@ -78,7 +78,7 @@ constexpr auto kThread = [](const auto& record) { return record.thread; };
 
 EncodedChunk ChunkEncoder::encode(const model::DeviceActivity* records, std::size_t count) {
   State& s = *state_;
-  s.builder.Clear();
+  s.start();
   ChunkDictionary<schema::Lane> lanes;
   ChunkDictionary<schema::Operation> operations;
   s.key_values.resize(count);
@@ -114,7 +114,7 @@ EncodedChunk ChunkEncoder::encode(const model::DeviceActivity* records, std::siz
 
 EncodedChunk ChunkEncoder::encode(const model::ApiCall* records, std::size_t count) {
   State& s = *state_;
-  s.builder.Clear();
+  s.start();
   ChunkDictionary<schema::Site> sites;
   s.key_values.resize(count);
   std::uint32_t launch_count = 0;
@@ -145,7 +145,7 @@ EncodedChunk ChunkEncoder::encode(const model::ApiCall* records, std::size_t cou
 
 EncodedChunk ChunkEncoder::encode(const model::Marker* records, std::size_t count) {
   State& s = *state_;
-  s.builder.Clear();
+  s.start();
   s.fill(records, count, kStart);
   const auto start = s.column(Shape::ascending, Expansion::byte_per_value);
   const auto duration = s.column_of(records, count, kDuration);
@@ -161,7 +161,7 @@ EncodedChunk ChunkEncoder::encode(const model::Marker* records, std::size_t coun
 
 EncodedChunk ChunkEncoder::encode(const model::Overhead* records, std::size_t count) {
   State& s = *state_;
-  s.builder.Clear();
+  s.start();
   s.fill(records, count, kStart);
   const auto start = s.column(Shape::ascending, Expansion::byte_per_value);
   const auto duration = s.column_of(records, count, kDuration);
@@ -178,7 +178,7 @@ EncodedChunk ChunkEncoder::encode(const model::Overhead* records, std::size_t co
 
 EncodedChunk ChunkEncoder::encode(const model::Unobserved* records, std::size_t count) {
   State& s = *state_;
-  s.builder.Clear();
+  s.start();
   s.fill(records, count, kStart);
   const auto start = s.column(Shape::ascending, Expansion::byte_per_value);
   const auto duration = s.column_of(records, count, kDuration);
@@ -191,7 +191,7 @@ EncodedChunk ChunkEncoder::encode(const model::Unobserved* records, std::size_t 
 
 EncodedChunk ChunkEncoder::encode(const model::RecordedGap* records, std::size_t count) {
   State& s = *state_;
-  s.builder.Clear();
+  s.start();
   s.fill(records, count, kStart);
   const auto start = s.column(Shape::ascending, Expansion::byte_per_value);
   const auto duration = s.column_of(records, count, kDuration);

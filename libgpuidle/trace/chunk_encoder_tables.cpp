@@ -56,7 +56,7 @@ ChunkEncoder::~ChunkEncoder() = default;
 
 EncodedChunk ChunkEncoder::encode(const model::RecordingInfo& info) {
   State& s = *state_;
-  s.builder.Clear();
+  s.start();
   const auto producer = string_of(s.builder, info.producer);
   const auto source_reason = string_of(s.builder, info.source_reason);
   const auto detail_level = string_of(s.builder, info.detail_level);
@@ -77,7 +77,7 @@ EncodedChunk ChunkEncoder::encode(const model::RecordingInfo& info) {
 
 EncodedChunk ChunkEncoder::encode(const model::Losses& losses) {
   State& s = *state_;
-  s.builder.Clear();
+  s.start();
   const auto count = s.builder.CreateVector(losses.count.data(), losses.count.size());
   return s.finish(ChunkKind::losses, 0, schema::CreateLosses(s.builder, count));
 }
@@ -223,7 +223,7 @@ Offset<schema::Devices> encode_devices(ChunkEncoder::State& s, const model::Tabl
 EncodedChunk ChunkEncoder::encode_tables(const model::Tables& tables, bool with_devices,
                                          TableProgress* progress) {
   State& s = *state_;
-  s.builder.Clear();
+  s.start();
   const TableProgress before = *progress;
   const auto strings = encode_strings(s, tables, &progress->strings);
   Offset<schema::Modules> modules;
@@ -265,7 +265,7 @@ bool ChunkEncoder::is_complete(const model::Tables& tables, const TableProgress&
 EncodedChunk ChunkEncoder::encode_footer(const model::Losses& losses, const ChunkHeader* chunks,
                                          std::size_t chunk_count) {
   State& s = *state_;
-  s.builder.Clear();
+  s.start();
   const auto count = s.builder.CreateVector(losses.count.data(), losses.count.size());
   ColumnOffset payload, uncompressed, kind, flags, records, launches, min_start, span;
   if (chunk_count > 0) {

@@ -118,6 +118,14 @@ void ColumnEncoder::transform(const std::uint64_t* values, std::size_t count, Ca
         last = values[i];
       }
       return;
+    case Transform::keyed_mean:
+      mean_of_key_.assign(keys.key_count, RunningMean(candidate.base));
+      for (std::size_t i = 0; i < count; ++i) {
+        RunningMean& mean = mean_of_key_[keys.keys[i]];
+        out[i] = zigzag(values[i] - mean.expected());
+        mean.add(values[i]);
+      }
+      return;
     case Transform::none:
     case Transform::unknown:
       for (std::size_t i = 0; i < count; ++i) out[i] = values[i] - candidate.base;
@@ -159,13 +167,14 @@ ColumnView ColumnEncoder::encode(const std::uint64_t* values, std::size_t count,
                                  Expansion expansion, ColumnKeys keys) {
   const std::uint8_t min_width = expansion == Expansion::byte_per_value ? 1 : 0;
   const std::uint64_t least = *std::min_element(values, values + count);
-  std::array<Candidate, 3> candidates{{{Transform::delta, values[0]}}};
+  std::array<Candidate, 4> candidates{{{Transform::delta, values[0]}}};
   std::size_t candidate_count = 1;
   if (shape == Shape::any) {
     candidates = {{{Transform::none, least},
                    {Transform::zigzag_delta, values[0]},
-                   {Transform::keyed_delta, values[0]}}};
-    candidate_count = keys.key_count > 0 ? 3 : 2;
+                   {Transform::keyed_delta, values[0]},
+                   {Transform::keyed_mean, values[0]}}};
+    candidate_count = keys.key_count > 0 ? 4 : 2;
   }
   Candidate chosen = candidates[0];
   Cost cost;
@@ -311,6 +320,17 @@ const char* ColumnDecoder::decode(const ColumnView& column, std::size_t count, C
       std::uint64_t* last = last_of_key_.data();
       for (std::size_t i = 0; i < count; ++i) {
         out[i] = last[keys.keys[i]] += unzigzag(out[i]);
+      }
+      return nullptr;
+    }
+    case Transform::keyed_mean: {
+      if (keys.key_count == 0) return "is keyed, and has no keys";
+      mean_of_key_.assign(keys.key_count, RunningMean(column.base));
+      RunningMean* means = mean_of_key_.data();
+      for (std::size_t i = 0; i < count; ++i) {
+        RunningMean& mean = means[keys.keys[i]];
+        out[i] = mean.expected() + unzigzag(out[i]);
+        mean.add(out[i]);
       }
       return nullptr;
     }

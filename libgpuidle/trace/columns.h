@@ -20,6 +20,7 @@ enum class Transform : std::uint8_t {
   delta = 2,
   zigzag_delta = 3,
   keyed_delta = 4,
+  keyed_mean = 5,
 };
 
 /// A column as it lies in a chunk; `bytes` belongs to the chunk.
@@ -38,6 +39,36 @@ struct ColumnKeys {
   std::size_t key_count = 0;
 };
 
+/// What Transform::keyed_mean expects of the next value with the same key: durations of one kernel
+/// scatter around a mean, and half a bit is lost by comparing each with the one before. A value
+/// moves the mean by a quarter of its distance, at most by a 16th of the mean, so that a rare
+/// slow one does not spoil the next ten.
+class RunningMean {
+ public:
+  /// Before the first value: `base`.
+  explicit RunningMean(std::uint64_t base) : mean_(base) {}
+  std::uint64_t expected() const { return mean_; }
+  void add(std::uint64_t value) {
+    if (!has_values_) {
+      mean_ = value;
+      has_values_ = true;
+      return;
+    }
+    const std::uint64_t limit = (mean_ >> 4) + 1;
+    if (value >= mean_) {
+      const std::uint64_t step = (value - mean_) >> 2;
+      mean_ += step < limit ? step : limit;
+    } else {
+      const std::uint64_t step = (mean_ - value) >> 2;
+      mean_ -= step < limit ? step : limit;
+    }
+  }
+
+ private:
+  std::uint64_t mean_;
+  bool has_values_ = false;
+};
+
 /// Packs columns. Buffers are kept from call to call. Not thread-safe. Context: drain | tool.
 class ColumnEncoder {
  public:
@@ -53,7 +84,7 @@ class ColumnEncoder {
   };
 
   /// Encodes `count` > 0 values. The view is valid until the next call. Without keys
-  /// Transform::keyed_delta is not considered.
+  /// the keyed transforms are not considered.
   ColumnView encode(const std::uint64_t* values, std::size_t count, Shape shape,
                     Expansion expansion, ColumnKeys keys = {});
 
@@ -70,6 +101,7 @@ class ColumnEncoder {
   std::vector<std::uint64_t> best_;
   std::vector<std::uint64_t> trial_;
   std::vector<std::uint64_t> last_of_key_;
+  std::vector<RunningMean> mean_of_key_;
   std::vector<std::uint8_t> bytes_;
 };
 
@@ -83,6 +115,7 @@ class ColumnDecoder {
 
  private:
   std::vector<std::uint64_t> last_of_key_;
+  std::vector<RunningMean> mean_of_key_;
 };
 
 }  // namespace gpuidle::trace

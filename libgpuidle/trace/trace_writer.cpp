@@ -18,7 +18,7 @@ namespace {
 
 // Enough records that the fixed cost of a chunk (about 300 bytes) vanishes, few enough that a
 // reader's working set stays in the second-level cache.
-constexpr std::size_t kRecordsPerChunk = 8192;
+constexpr std::size_t kRecordsPerChunk = 16 * 1024;
 
 // The index is kept in memory until the end; beyond this many chunks (some hours of busy
 // recording) the file goes without one, so that a recording of weeks costs no more than this.
@@ -63,7 +63,10 @@ struct ZstdContextDeleter {
 struct TraceWriter::State {
   State(int fd, const std::string& path, const WriterOptions& writer_options)
       : sink(fd, path), options(writer_options) {
-    if (options.compress) zstd.reset(ZSTD_createCCtx());
+    if (!options.compress) return;
+    zstd.reset(ZSTD_createCCtx());
+    if (zstd)
+      ZSTD_CCtx_setParameter(zstd.get(), ZSTD_c_compressionLevel, options.compression_level);
   }
 
   FileSink sink;
@@ -82,6 +85,7 @@ struct TraceWriter::State {
   base::Status failure;
   bool is_finished = false;
 
+  std::size_t compress(const EncodedChunk& chunk, std::uint8_t* out, std::size_t capacity);
   void append(const EncodedChunk& chunk);
   base::Status flush();
   void append_tables(const model::Tables& tables);
@@ -95,6 +99,24 @@ struct TraceWriter::State {
   base::Status guard(Operation operation) noexcept;
 };
 
+// Each seam ends a block of the frame, so that every plane of a column gets literal statistics of
+// its own. Returns the size of the frame, or 0 if it does not fit into `capacity` bytes.
+std::size_t TraceWriter::State::compress(const EncodedChunk& chunk, std::uint8_t* out,
+                                         std::size_t capacity) {
+  ZSTD_CCtx_reset(zstd.get(), ZSTD_reset_session_only);
+  ZSTD_CCtx_setPledgedSrcSize(zstd.get(), chunk.size_bytes);
+  ZSTD_outBuffer output{out, capacity, 0};
+  ZSTD_inBuffer input{chunk.bytes, 0, 0};
+  for (const std::size_t seam : *chunk.seams) {
+    input.size = seam;
+    // Not 0: an error, or more to flush than there is room.
+    if (ZSTD_compressStream2(zstd.get(), &output, &input, ZSTD_e_flush) != 0) return 0;
+  }
+  input.size = chunk.size_bytes;
+  if (ZSTD_compressStream2(zstd.get(), &output, &input, ZSTD_e_end) != 0) return 0;
+  return output.pos;
+}
+
 void TraceWriter::State::append(const EncodedChunk& chunk) {
   ChunkHeader header = chunk.header;
   header.uncompressed_bytes = static_cast<std::uint32_t>(chunk.size_bytes);
@@ -102,15 +124,12 @@ void TraceWriter::State::append(const EncodedChunk& chunk) {
   const std::size_t payload_at = header_at + kChunkHeaderBytes;
   std::size_t payload_bytes = 0;
   if (zstd) {
-    pending.resize(payload_at + ZSTD_compressBound(chunk.size_bytes));
-    const std::size_t result =
-        ZSTD_compressCCtx(zstd.get(), pending.data() + payload_at, pending.size() - payload_at,
-                          chunk.bytes, chunk.size_bytes, options.compression_level);
-    if (ZSTD_isError(result) == 0 && result < chunk.size_bytes) {
-      header.flags = kChunkCompressed;
-      header.payload_bytes = static_cast<std::uint32_t>(result);
-      if (has_sane_sizes(header)) payload_bytes = result;
-    }
+    // A frame that needs as much as the chunk itself is of no use, so there is no more room.
+    pending.resize(payload_at + chunk.size_bytes);
+    payload_bytes = compress(chunk, pending.data() + payload_at, chunk.size_bytes);
+    header.flags = kChunkCompressed;
+    header.payload_bytes = static_cast<std::uint32_t>(payload_bytes);
+    if (!has_sane_sizes(header)) payload_bytes = 0;
   }
   if (payload_bytes == 0) {
     header.flags = 0;
@@ -153,8 +172,12 @@ void TraceWriter::State::append_tables(const model::Tables& tables) {
 
 template <typename Row>
 void TraceWriter::State::append_rows(const std::vector<Row>& rows) {
-  for (std::size_t first = 0; first < rows.size(); first += kRecordsPerChunk) {
-    append(encoder.encode(rows.data() + first, std::min(kRecordsPerChunk, rows.size() - first)));
+  // Even parts: a short remainder would pay the fixed cost for few records.
+  const std::size_t parts = (rows.size() + kRecordsPerChunk - 1) / kRecordsPerChunk;
+  for (std::size_t part = 0; part < parts; ++part) {
+    const std::size_t first = rows.size() * part / parts;
+    const std::size_t end = rows.size() * (part + 1) / parts;
+    append(encoder.encode(rows.data() + first, end - first));
   }
 }
 
