@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <list>
@@ -37,7 +38,11 @@ Scheduler& scheduler() {
 
 uint32_t thread_id() {
   ThreadState& state = thread_state();
-  if (state.thread_id == 0) state.thread_id = static_cast<uint32_t>(syscall(SYS_gettid));
+  if (state.thread_id != 0) return state.thread_id;
+  // On a virtual clock two runs write the same file, so threads are counted there.
+  static std::atomic<uint32_t> next{1};
+  state.thread_id =
+      settings().virtual_clock ? next++ : static_cast<uint32_t>(syscall(SYS_gettid));
   return state.thread_id;
 }
 
@@ -148,22 +153,27 @@ void dispatch() {
   }
 }
 
-void report_wait(WaitKind kind, Context* context, uint32_t stream, const Event* event,
+void report_wait(WaitKind kind, Context* context, const Stream* stream, const Event* event,
                  int64_t start_ns) {
   const Tool* tool = hub.tool.load(std::memory_order_acquire);
   if (tool == nullptr && settings().timeline_file.empty()) return;
   HostWait wait = {kind,
                    static_cast<uint32_t>(context->device->ordinal),
                    context->id,
-                   stream,
+                   stream ? stream->id : UINT32_MAX,
                    event ? event->id : UINT32_MAX,
                    event ? event->sequence : 0,
                    thread_state().call_depth ? thread_state().correlation : 0,
                    start_ns,
                    now_ns(),
-                   thread_id()};
-  DeviceLock lock(device_lock());
-  write_timeline(wait);
+                   thread_id(),
+                   reinterpret_cast<CUctx_st*>(context),
+                   reinterpret_cast<CUstream_st*>(const_cast<Stream*>(stream))};
+  {
+    DeviceLock lock(device_lock());
+    write_timeline(wait);
+  }
+  // The tool may call its client, so no lock is held.
   if (tool && kind != WaitKind::queue_full) tool->host_wait(wait);
 }
 
@@ -198,7 +208,7 @@ void wait_for_room(Stream* stream, DeviceLock* lock) {
     int64_t start = now_ns();
     lock->unlock();
     wait_until(oldest);
-    report_wait(WaitKind::queue_full, stream->context, stream->id, nullptr, start);
+    report_wait(WaitKind::queue_full, stream->context, stream, nullptr, start);
     lock->lock();
   }
 }
@@ -206,7 +216,7 @@ void wait_for_room(Stream* stream, DeviceLock* lock) {
 }  // namespace
 
 void run_transfer(const Transfer& t) {
-  if (t.type == Transfer::Type::none) return;
+  if (t.type == Transfer::Type::none || !settings().move_data) return;
   for (size_t z = 0; z < t.depth; ++z) {
     for (size_t y = 0; y < t.height; ++y) {
       unsigned char* to = t.destination + z * t.destination_slice + y * t.destination_pitch;
@@ -308,14 +318,14 @@ void synchronize_stream(Stream* stream) {
   int64_t start = now_ns();
   DeviceLock lock(device_lock());
   wait_for_mark(&lock, full_mark(stream));
-  report_wait(WaitKind::stream, stream->context, stream->id, nullptr, start);
+  report_wait(WaitKind::stream, stream->context, stream, nullptr, start);
 }
 
 void synchronize_event(Event* event) {
   int64_t start = now_ns();
   DeviceLock lock(device_lock());
   Mark mark = event->mark;
-  uint32_t stream = event->stream ? event->stream->id : UINT32_MAX;
+  const Stream* stream = event->stream;
   wait_for_mark(&lock, mark);
   report_wait(WaitKind::event, event->context, stream, event, start);
 }
@@ -332,14 +342,14 @@ void synchronize_context(Context* context, WaitKind kind, bool report) {
   int64_t end = context->all_end_ns;
   lock.unlock();
   wait_until(end);
-  if (report) report_wait(kind, context, UINT32_MAX, nullptr, start);
+  if (report) report_wait(kind, context, nullptr, nullptr, start);
 }
 
 void wait_for_copy(Stream* stream, const Mark& mark) {
   int64_t start = now_ns();
   DeviceLock lock(device_lock());
   wait_for_mark(&lock, mark);
-  report_wait(WaitKind::copy, stream->context, stream->id, nullptr, start);
+  report_wait(WaitKind::copy, stream->context, stream, nullptr, start);
 }
 
 void wait_resolved(DeviceLock* lock, const Mark& mark) {
@@ -398,7 +408,7 @@ CUresult wait_event(Event* event, Stream* stream) {
   lock.unlock();
   const Tool* tool = hub.tool.load(std::memory_order_acquire);
   if (tool) {
-    report_wait(WaitKind::stream_wait_event, stream->context, stream->id, event, now_ns());
+    report_wait(WaitKind::stream_wait_event, stream->context, stream, event, now_ns());
   }
   return CUDA_SUCCESS;
 }

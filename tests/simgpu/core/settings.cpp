@@ -52,6 +52,7 @@ Settings* read_settings() {
   };
   result->virtual_clock = text("SIMGPU_CLOCK") == "virtual";
   result->quiet = text("SIMGPU_QUIET") == "1";
+  result->move_data = text("SIMGPU_MOVE_DATA") != "0";
   if (int count = std::atoi(text("SIMGPU_DEVICES").c_str()); count > 0) {
     result->devices = count < 16 ? count : 16;
   }

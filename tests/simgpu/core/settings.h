@@ -10,6 +10,7 @@ namespace simgpu {
 struct Settings {
   bool virtual_clock = false;
   bool quiet = false;
+  bool move_data = true;
   int devices = 1;
   uint64_t memory_bytes = uint64_t{16} << 30;
   int64_t default_kernel_ns = 10'000;

@@ -90,6 +90,8 @@ struct HostWait {
   int64_t start_ns;
   int64_t end_ns;
   uint32_t thread_id;
+  CUctx_st* context_handle;
+  CUstream_st* stream_handle;  // null for waits for a context or an event
 };
 
 enum class ResourceEvent : uint8_t {

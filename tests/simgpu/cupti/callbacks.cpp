@@ -1,1 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// Subscription and callbacks; the Tool that the simulated driver calls.
+#include <dlfcn.h>
 
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+
+#include "core/settings.h"
+#include "cupti/state.h"
+
+struct CUpti_Subscriber_st {
+  CUpti_CallbackFunc callback;
+  void* user;
+  char name[CUPTI_SUBSCRIBER_NAME_MAX_LEN + 1];
+};
+
+namespace simcupti {
+namespace {
+
+constexpr int kDomains = 7;
+constexpr int kCallbacks = 1024;
+
+std::mutex mutex;
+CUpti_Subscriber_st only_subscriber;
+std::atomic<CUpti_Subscriber_st*> subscriber{nullptr};
+std::atomic<uint8_t> enabled[kDomains][kCallbacks];
+std::atomic<bool> has_subscriber{false};
+std::atomic<bool> has_activity{false};
+
+// A callback may itself call CUDA; such calls are not reported.
+thread_local bool in_callback = false;
+thread_local unsigned call_depth = 0;
+
+void invoke(CUpti_CallbackDomain domain, uint32_t cbid, const void* argument) {
+  CUpti_Subscriber_st* target = subscriber.load(std::memory_order_acquire);
+  if (target == nullptr || in_callback) return;
+  in_callback = true;
+  target->callback(target->user, domain, cbid, argument);
+  in_callback = false;
+}
+
+bool wants(uint32_t domain, uint32_t cbid) {
+  return domain < kDomains && cbid < kCallbacks &&
+         enabled[domain][cbid].load(std::memory_order_relaxed) != 0;
+}
+
+void report_call(simgpu::Call* call, CUpti_ApiCallbackSite site) {
+  CUpti_CallbackData data{};
+  data.callbackSite = site;
+  data.functionName = call->site->name;
+  data.functionParams = call->params;
+  data.functionReturnValue = site == CUPTI_API_EXIT ? &call->result : nullptr;
+  data.symbolName = call->symbol;
+  data.context = hub()->current_context();
+  data.contextUid = data.context ? hub()->context_id(data.context) : 0;
+  data.correlationData = &call->correlation_data;
+  data.correlationId = call->correlation;
+  invoke(static_cast<CUpti_CallbackDomain>(call->site->domain), call->site->cbid, &data);
+}
+
+void call_enter(simgpu::Call* call) {
+  if (call_depth++ == 0) record_external_correlation(call->correlation);
+  if (wants(call->site->domain, call->site->cbid)) {
+    call->entered = true;
+    report_call(call, CUPTI_API_ENTER);
+  }
+  call->start_ns = hub()->now_ns();
+}
+
+void call_leave(simgpu::Call* call) {
+  --call_depth;
+  record_call(*call);
+  if (call->entered) report_call(call, CUPTI_API_EXIT);
+}
+
+void resource(simgpu::ResourceEvent event, CUctx_st* context, CUstream_st* stream) {
+  bool any = event == simgpu::ResourceEvent::init_finished;
+  record_resource(event, any ? 0 : hub()->context_id(context),
+                  stream ? hub()->stream_id(context, stream, false) : 0);
+  auto cbid = static_cast<uint32_t>(event);  // numbered alike
+  if (!wants(CUPTI_CB_DOMAIN_RESOURCE, cbid)) return;
+  CUpti_ResourceData data{};
+  data.context = context;
+  data.resourceHandle.stream = stream;
+  invoke(CUPTI_CB_DOMAIN_RESOURCE, cbid, &data);
+}
+
+void host_wait(const simgpu::HostWait& wait) {
+  record_host_wait(wait);
+  using simgpu::WaitKind;
+  if (wait.kind != WaitKind::stream && wait.kind != WaitKind::context) return;
+  uint32_t cbid = wait.kind == WaitKind::stream ? CUPTI_CBID_SYNCHRONIZE_STREAM_SYNCHRONIZED
+                                                : CUPTI_CBID_SYNCHRONIZE_CONTEXT_SYNCHRONIZED;
+  if (!wants(CUPTI_CB_DOMAIN_SYNCHRONIZE, cbid)) return;
+  CUpti_SynchronizeData data{wait.context_handle, wait.stream_handle};
+  invoke(CUPTI_CB_DOMAIN_SYNCHRONIZE, cbid, &data);
+}
+
+const simgpu::Tool tool = {call_enter, call_leave, record_operation, host_wait, resource};
+
+CUptiResult subscribe(CUpti_SubscriberHandle* handle, CUpti_CallbackFunc callback, void* userdata,
+                      CUpti_SubscriberParams* params) {
+  if (int64_t code = simgpu::fault("subscribe"); code > 0) return static_cast<CUptiResult>(code);
+  if (handle == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
+  if (hub() == nullptr) return CUPTI_ERROR_NOT_INITIALIZED;
+  std::lock_guard<std::mutex> lock(mutex);
+  if (subscriber.load() != nullptr) {
+    if (params && params->oldSubscriberName) {
+      std::snprintf(params->oldSubscriberName, params->oldSubscriberSize, "CUPTI for %s",
+                    only_subscriber.name);
+    }
+    return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+  }
+  only_subscriber.callback = callback;
+  only_subscriber.user = userdata;
+  std::snprintf(only_subscriber.name, sizeof only_subscriber.name, "%s",
+                params && params->subscriberName ? params->subscriberName : "");
+  subscriber.store(&only_subscriber, std::memory_order_release);
+  *handle = &only_subscriber;
+  set_has_subscriber(true);
+  return CUPTI_SUCCESS;
+}
+
+bool is_subscriber(CUpti_SubscriberHandle handle) {
+  return handle != nullptr && handle == subscriber.load();
+}
+
+void set_domain(uint32_t domain, bool enable) {
+  for (auto& flag : enabled[domain]) flag = enable;
+}
+
+}  // namespace
+
+simgpu::Hub* hub() {
+  static std::atomic<simgpu::Hub*> found{nullptr};
+  simgpu::Hub* value = found.load(std::memory_order_acquire);
+  if (value != nullptr) return value;
+  void* library = dlopen("libcuda.so.1", RTLD_NOW);
+  using GetHub = simgpu::Hub* (*)();
+  auto get = library ? reinterpret_cast<GetHub>(dlsym(library, "simcuda_hub")) : nullptr;
+  if (get == nullptr) return nullptr;
+  value = get();
+  found.store(value, std::memory_order_release);
+  return value;
+}
+
+void attach() {
+  if (hub() == nullptr) return;
+  hub()->tool.store(has_subscriber || has_activity ? &tool : nullptr, std::memory_order_release);
+}
+
+void set_has_subscriber(bool value) {
+  has_subscriber = value;
+  attach();
+}
+
+void set_has_activity(bool value) {
+  has_activity = value;
+  attach();
+}
+
+}  // namespace simcupti
+
+using simcupti::result;
+
+CUptiResult CUPTI(cuptiSubscribe)(CUpti_SubscriberHandle* subscriber, CUpti_CallbackFunc callback,
+                                  void* userdata) {
+  return result(simcupti::subscribe(subscriber, callback, userdata, nullptr));
+}
+
+CUptiResult CUPTI(cuptiSubscribe_v2)(CUpti_SubscriberHandle* subscriber,
+                                     CUpti_CallbackFunc callback, void* userdata,
+                                     CUpti_SubscriberParams* pParams) {
+  return result(simcupti::subscribe(subscriber, callback, userdata, pParams));
+}
+
+CUptiResult CUPTI(cuptiUnsubscribe)(CUpti_SubscriberHandle subscriber) {
+  std::lock_guard<std::mutex> lock(simcupti::mutex);
+  if (!simcupti::is_subscriber(subscriber)) return result(CUPTI_ERROR_INVALID_PARAMETER);
+  simcupti::subscriber = nullptr;
+  for (int domain = 0; domain < simcupti::kDomains; ++domain) {
+    simcupti::set_domain(static_cast<uint32_t>(domain), false);
+  }
+  simcupti::set_has_subscriber(false);
+  return CUPTI_SUCCESS;
+}
+
+CUptiResult CUPTI(cuptiEnableCallback)(uint32_t enable, CUpti_SubscriberHandle subscriber,
+                                       CUpti_CallbackDomain domain, CUpti_CallbackId cbid) {
+  if (!simcupti::is_subscriber(subscriber) || domain <= CUPTI_CB_DOMAIN_INVALID ||
+      domain >= simcupti::kDomains || cbid >= simcupti::kCallbacks) {
+    return result(CUPTI_ERROR_INVALID_PARAMETER);
+  }
+  simcupti::enabled[domain][cbid] = enable != 0;
+  return CUPTI_SUCCESS;
+}
+
+CUptiResult CUPTI(cuptiEnableDomain)(uint32_t enable, CUpti_SubscriberHandle subscriber,
+                                     CUpti_CallbackDomain domain) {
+  if (!simcupti::is_subscriber(subscriber) || domain <= CUPTI_CB_DOMAIN_INVALID ||
+      domain >= simcupti::kDomains) {
+    return result(CUPTI_ERROR_INVALID_PARAMETER);
+  }
+  simcupti::set_domain(domain, enable != 0);
+  return CUPTI_SUCCESS;
+}
+
+CUptiResult CUPTI(cuptiEnableAllDomains)(uint32_t enable, CUpti_SubscriberHandle subscriber) {
+  if (!simcupti::is_subscriber(subscriber)) return result(CUPTI_ERROR_INVALID_PARAMETER);
+  for (uint32_t domain = 1; domain < simcupti::kDomains; ++domain) {
+    simcupti::set_domain(domain, enable != 0);
+  }
+  return CUPTI_SUCCESS;
+}
+
+CUptiResult CUPTI(cuptiGetCallbackState)(uint32_t* enable, CUpti_SubscriberHandle subscriber,
+                                         CUpti_CallbackDomain domain, CUpti_CallbackId cbid) {
+  if (!simcupti::is_subscriber(subscriber) || enable == nullptr) {
+    return result(CUPTI_ERROR_INVALID_PARAMETER);
+  }
+  *enable = simcupti::wants(domain, cbid);
+  return CUPTI_SUCCESS;
+}
+
+CUptiResult CUPTI(cuptiSupportedDomains)(size_t* domainCount, CUpti_DomainTable* domainTable) {
+  static CUpti_CallbackDomain domains[] = {
+      CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_CB_DOMAIN_RESOURCE,
+      CUPTI_CB_DOMAIN_SYNCHRONIZE, CUPTI_CB_DOMAIN_NVTX, CUPTI_CB_DOMAIN_STATE};
+  *domainCount = sizeof domains / sizeof domains[0];
+  *domainTable = domains;
+  return CUPTI_SUCCESS;
+}
+
+CUptiResult CUPTI(cuptiFinalize)(void) {
+  if (simcupti::subscriber.load()) CUPTI(cuptiUnsubscribe)(simcupti::subscriber.load());
+  for (int kind = 1; kind < CUPTI_ACTIVITY_KIND_COUNT; ++kind) {
+    cuptiActivityDisable(static_cast<CUpti_ActivityKind>(kind));
+  }
+  return CUPTI_SUCCESS;
+}

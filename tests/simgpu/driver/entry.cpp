@@ -49,7 +49,10 @@ Hub hub = {
       return true;
     },
     initialized,
-    [] { return reinterpret_cast<CUctx_st*>(current_context()); },
+    [] {
+      Context* context = current_context();
+      return reinterpret_cast<CUctx_st*>(context && !context->destroyed ? context : nullptr);
+    },
     [](CUctx_st* handle) {
       Context* context = context_or_current(handle);
       return context ? context->id : 0;

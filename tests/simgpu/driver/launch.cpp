@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/settings.h"
 #include "driver/driver.h"
 
 namespace simgpu {
@@ -62,6 +63,7 @@ CUresult launch(CUfunction f, const uint32_t (&grid)[3], const uint32_t (&block)
   SIMGPU_STREAM(stream, hStream);
   Kernel* kernel = to_kernel(f);
   SIMGPU_TRY(simgpu::check_launch(kernel, grid, block, shared_bytes));
+  if (int64_t code = simgpu::fault("launch"); code > 1) return static_cast<CUresult>(code);
   return simgpu::submit(stream, simgpu::kernel_work(kernel, grid, block, shared_bytes), nullptr);
 }
 

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the simulated CUPTI share. CUPTI(name) marks an implementation; every other
+// export is a generated stub. Rule for locks: the device lock of the simulated driver may be held
+// on entry to operation() and host_wait(), so nothing here calls the hub's locking functions with
+// a lock of its own held, and no client callback runs under a lock that those two take.
+#pragma once
+
+// Makes the declarations visible, as in the library proper.
+#ifndef CUPTI_LIB
+#define CUPTI_LIB
+#endif
+#include <cupti.h>
+
+#include <cstdint>
+
+#include "core/tool.h"
+
+#define CUPTI(name) name
+
+namespace simcupti {
+
+/// The driver's hub; loads the simulated libcuda if it is not there. Null without one.
+simgpu::Hub* hub();
+
+/// Makes the driver call us if there is a reason to: a subscriber or an enabled kind.
+void attach();
+void set_has_subscriber(bool value);
+void set_has_activity(bool value);
+
+CUptiResult result(CUptiResult value);  // remembers errors for cuptiGetLastError
+
+/// CLOCK_REALTIME, or its simulated equal on a virtual clock.
+uint64_t timestamp_ns();
+
+bool is_enabled(CUpti_ActivityKind kind);
+bool is_api_enabled(uint32_t domain, uint32_t cbid);
+
+/// Queues a record for delivery once the device clock has passed `ready_ns`.
+void queue_record(const void* record, size_t bytes, int64_t ready_ns);
+
+/// Records by source, records.cpp.
+void record_operation(const simgpu::Operation& operation);
+void record_host_wait(const simgpu::HostWait& wait);
+void record_call(const simgpu::Call& call);
+void record_external_correlation(uint32_t correlation);
+void record_resource(simgpu::ResourceEvent event, uint32_t context, uint32_t stream);
+void record_overhead(CUpti_ActivityOverheadKind kind, int64_t start_ns, int64_t end_ns);
+void dump_records(CUpti_ActivityKind kind);
+
+/// Bytes of a record of this kind; 0 for kinds that there are none of.
+size_t record_bytes(uint32_t kind);
+
+/// Marks the times of a record that is still running as this CUPTI's version does.
+void cut_running_record(void* record, int64_t now_ns);
+
+bool is_thread_id_system();
+
+}  // namespace simcupti
