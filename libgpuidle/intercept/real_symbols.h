@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the real CUDA functions are. Asked by every wrapper of interposers.cpp; found lazily, since
+// the CUDA libraries may be opened long after us, and kept in atomics: no lock, no heap.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace gpuidle::intercept {
+
+enum class CudaLibrary : std::uint8_t { runtime, driver };
+
+using DlsymFunction = void* (*)(void* handle, const char* name) noexcept;
+
+extern std::atomic<DlsymFunction> g_next_dlsym;
+DlsymFunction find_next_dlsym() noexcept;
+
+/// The next dlsym after ours: the C library's, or another interposer's. nullptr only where the C
+/// library does not know its own dlsym by any version that we know. Context: hook.
+inline DlsymFunction next_dlsym() noexcept {
+  const DlsymFunction known = g_next_dlsym.load(std::memory_order_acquire);
+  return known != nullptr ? known : find_next_dlsym();
+}
+
+/// One real function. Constant-initialised.
+///
+/// Normally one address serves all callers: the one that the global scope gives after us, or the
+/// driver's. A runtime library that was opened with RTLD_LOCAL (a Python extension's) is in no
+/// global scope, and a process can have two of them; then each calling module is given the one
+/// among its own dependencies, as the dynamic linker would have done without us.
+class RealSymbol {
+ public:
+  constexpr RealSymbol(const char* name, CudaLibrary library) : name_(name), library_(library) {}
+
+  /// The function for a call that returns to `caller`; nullptr if there is none. 1 ns when it was
+  /// asked before; the first time it walks the loaded modules. errno may change then.
+  /// Context: hook (the first call of a module takes the dynamic linker's lock, as lazy binding
+  /// of that call would have).
+  void* find(const void* caller) noexcept {
+    void* const shared = shared_.load(std::memory_order_acquire);
+    return shared != nullptr ? shared : find_slowly(caller);
+  }
+
+  /// Offers an address that the program was given for this function (by dlsym or cuGetProcAddress).
+  /// True if the wrapper stands for it: it is the known address, becomes it, or lies in the same
+  /// library. False: another library's; the program must get it as it is. Driver functions only.
+  bool adopt(void* address) noexcept;
+
+ private:
+  // Which function a module's calls go to. `state` guards the rest: 0 free, 1 being filled, 2
+  // valid.
+  struct Binding {
+    std::atomic<std::uint32_t> state{0};
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    void* function = nullptr;
+  };
+  // Modules that call one function of a runtime opened with RTLD_LOCAL; further ones are looked up
+  // at each call.
+  static constexpr std::size_t kMaxBindings = 16;
+
+  void* find_slowly(const void* caller) noexcept;
+  void* find_for_module(const void* caller) noexcept;
+  void keep_binding(std::uintptr_t begin, std::uintptr_t end, void* function) noexcept;
+
+  const char* name_;
+  CudaLibrary library_;
+  std::atomic<void*> shared_{nullptr};
+  std::array<Binding, kMaxBindings> bindings_{};
+};
+
+}  // namespace gpuidle::intercept
