@@ -54,9 +54,29 @@ Frame frame_of(std::string_view name, model::Tables& tables) {
   return frame;
 }
 
+// Addresses of objects ("<built-in method add of Tensor object at 0x7f...>") and numbers of module
+// instances ("nn.Module: Linear_3") would make another stack of every object that passes the same
+// line: 667 stacks instead of 37 among 929 calls of one step of an inference server.
+std::string_view without_instance(std::string_view name) {
+  constexpr std::string_view kAddress = " at 0x", kModule = "nn.Module: ";
+  const std::size_t address = name.rfind(kAddress);
+  if (address != std::string_view::npos) {
+    const std::size_t end = name.find_first_not_of("0123456789abcdef", address + kAddress.size());
+    if (end == std::string_view::npos || name.substr(end) == ">") return name.substr(0, address);
+  }
+  if (name.substr(0, kModule.size()) == kModule) {
+    const std::size_t number = name.find_last_not_of("0123456789");
+    if (number + 1 < name.size() && name[number] == '_') return name.substr(0, number);
+  }
+  return name;
+}
+
 FrameId intern_frame(std::string_view token, model::Tables& tables) {
   const bool is_plain = token.find('\\') == std::string_view::npos;
-  return tables.intern(is_plain ? frame_of(token, tables) : frame_of(unescaped(token), tables));
+  const std::string text = is_plain ? std::string() : unescaped(token);
+  const std::string_view name = without_instance(is_plain ? token : std::string_view(text));
+  const bool is_cut = !name.empty() && name[0] == '<' && name.back() != '>';
+  return tables.intern(is_cut ? frame_of(std::string(name) + ">", tables) : frame_of(name, tables));
 }
 
 // Whether a row that began by then was still going on when the call was entered. The call's exit is

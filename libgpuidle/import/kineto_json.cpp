@@ -70,6 +70,15 @@ bool has_useful_args(RowKind kind) {
          kind != RowKind::overhead && kind != RowKind::window;
 }
 
+// The root object also holds names of users, hosts and jobs, which are nobody's business.
+bool is_setting(std::string_view key) {
+  constexpr std::string_view kSettings[] = {"schemaVersion",       "record_shapes",
+                                            "profile_memory",      "traceName",
+                                            "cuda_driver_version", "hip_driver_version"};
+  return key.substr(0, 5) == "with_" ||
+         std::find(std::begin(kSettings), std::end(kSettings), key) != std::end(kSettings);
+}
+
 template <typename Struct>
 struct Field {
   std::string_view key;
@@ -279,7 +288,9 @@ simdjson::error_code Walker::walk_root_value(std::string_view key, ondemand::val
   for (const Field<KinetoHeader>& known : kHeaderFields) {
     if (known.key == key) header.*known.token = token;
   }
-  if (header.settings.size() < kMaxSettings) header.settings.emplace_back(key, token);
+  if (is_setting(key) && header.settings.size() < kMaxSettings) {
+    header.settings.emplace_back(key, token);
+  }
   return simdjson::SUCCESS;
 }
 
