@@ -8,12 +8,6 @@
 namespace gpuidle::analysis {
 namespace {
 
-// True if `a` ranks before `b` among the largest gaps.
-bool ranks_before(const Gap& a, const Gap& b) {
-  return std::make_tuple(-a.length_ns(), a.start_ns, a.device) <
-         std::make_tuple(-b.length_ns(), b.start_ns, b.device);
-}
-
 std::size_t size_class_of(std::int64_t length_ns) {
   std::size_t size_class = 0;
   while (size_class < kSizeClassLimits_ns.size() && length_ns >= kSizeClassLimits_ns[size_class]) {
@@ -23,6 +17,29 @@ std::size_t size_class_of(std::int64_t length_ns) {
 }
 
 }  // namespace
+
+bool ranks_before(const Gap& a, const Gap& b) {
+  return std::make_tuple(-a.length_ns(), a.start_ns, a.device) <
+         std::make_tuple(-b.length_ns(), b.start_ns, b.device);
+}
+
+void rank(std::vector<GapGroup>* groups) {
+  const auto place = [](const GapGroup& g) {
+    return std::make_tuple(-g.total_ns, g.device, g.longest.start_ns, g.opener, g.api, g.stack);
+  };
+  std::sort(groups->begin(), groups->end(),
+            [&](const GapGroup& a, const GapGroup& b) { return place(a) < place(b); });
+}
+
+void GapGroup::absorb(const GapGroup& other) {
+  count += other.count;
+  total_ns += other.total_ns;
+  split.add(other.split);
+  if (other.saving_bound_ns) {
+    saving_bound_ns = saving_bound_ns.value_or(0) + *other.saving_bound_ns;
+  }
+  if (ranks_before(other.longest, longest)) longest = other.longest;
+}
 
 void GapTotals::add(const Gap& gap, DeviceIdleness* device) {
   device->ledger.idle.add(gap.split);
@@ -82,12 +99,7 @@ std::vector<GapGroup> GapTotals::take_groups() {
   for (auto& [key, group] : groups_) groups.push_back(std::move(group));
   groups_.clear();
   recent_.fill({});
-  std::sort(groups.begin(), groups.end(), [](const GapGroup& a, const GapGroup& b) {
-    const auto rank = [](const GapGroup& g) {
-      return std::make_tuple(-g.total_ns, g.device, g.longest.start_ns, g.opener, g.api, g.stack);
-    };
-    return rank(a) < rank(b);
-  });
+  rank(&groups);
   return groups;
 }
 

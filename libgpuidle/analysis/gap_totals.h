@@ -22,10 +22,9 @@ class GapTotals {
   /// Counts a gap in the groups and the largest ones, and in the sums of its device.
   void add(const Gap& gap, DeviceIdleness* device);
 
-  /// Most idle time first; ties by device and first occurrence, so that equal recordings give
-  /// equal reports.
+  /// In the order of rank().
   std::vector<GapGroup> take_groups();
-  /// Longest first, ties by start.
+  /// In the order of ranks_before().
   std::vector<Gap> take_largest();
 
  private:

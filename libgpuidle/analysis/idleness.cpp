@@ -121,13 +121,6 @@ std::optional<double> ratio_of(std::int64_t part_ns, const Ledger& ledger) {
 
 }  // namespace
 
-void IdleSplit::add(const IdleSplit& other) {
-  host_ns += other.host_ns;
-  call_ns += other.call_ns;
-  device_ns += other.device_ns;
-  unknown_ns += other.unknown_ns;
-}
-
 std::uint64_t DeviceIdleness::gap_count() const {
   return std::accumulate(gaps.begin(), gaps.end(), std::uint64_t{0},
                          [](std::uint64_t sum, const SizeClass& c) { return sum + c.count; });

@@ -24,7 +24,12 @@ struct IdleSplit {
   std::int64_t unknown_ns = 0;  ///< the call that enqueued the next work is not in the recording
 
   std::int64_t total_ns() const { return host_ns + call_ns + device_ns + unknown_ns; }
-  void add(const IdleSplit& other);
+  void add(const IdleSplit& other) {
+    host_ns += other.host_ns;
+    call_ns += other.call_ns;
+    device_ns += other.device_ns;
+    unknown_ns += other.unknown_ns;
+  }
 };
 
 /// Where the time of one device went inside [start_ns, end_ns), each moment counted once, the first
@@ -89,7 +94,17 @@ struct GapGroup {
   IdleSplit split;
   std::optional<std::int64_t> saving_bound_ns;  ///< sum over the gaps where it is known
   Gap longest;
+
+  /// Adds the figures of a group of the same device; origin and stack stay.
+  void absorb(const GapGroup& other);
 };
+
+/// Most idle time first; ties by device and first occurrence, so that equal recordings give equal
+/// reports.
+void rank(std::vector<GapGroup>* groups);
+
+/// True if `a` ranks before `b` among the largest gaps: longest first, ties by start.
+bool ranks_before(const Gap& a, const Gap& b);
 
 /// Gaps by length: [0, 10 us), [10 us, 1 ms), [1 ms, 500 ms), [500 ms, ...).
 inline constexpr std::size_t kSizeClassCount = 4;

@@ -22,6 +22,28 @@ std::string printable(std::string_view text) {
   return clean;
 }
 
+constexpr std::string_view kDots = "...";
+
+// `head` and `tail` columns of `text` with dots between, or all of it if `width` is enough.
+std::string elided(std::string_view text, std::size_t width, std::size_t head, std::size_t tail) {
+  const std::string clean = printable(text);
+  const std::size_t columns = columns_of(clean);
+  if (columns <= width) return clean;
+  std::string shown;
+  std::size_t column = 0;
+  bool has_dots = false;
+  for (const char c : clean) {
+    if (!is_continuation(c)) ++column;
+    if (column <= head || column > columns - tail) {
+      shown += c;
+    } else if (!has_dots) {
+      shown += kDots;
+      has_dots = true;
+    }
+  }
+  return shown;
+}
+
 }  // namespace
 
 std::string format_duration(std::int64_t ns) {
@@ -77,25 +99,12 @@ std::size_t columns_of(std::string_view text) {
 }
 
 std::string elide(std::string_view text, std::size_t width) {
-  const std::string clean = printable(text);
-  const std::size_t columns = columns_of(clean);
-  if (columns <= width) return clean;
-  constexpr std::string_view kDots = "...";
   const std::size_t kept = width > kDots.size() ? width - kDots.size() : 0;
-  const std::size_t head = (kept + 1) / 2, tail = kept / 2;
-  std::string shown;
-  std::size_t column = 0;
-  bool has_dots = false;
-  for (std::size_t i = 0; i < clean.size(); ++i) {
-    if (!is_continuation(clean[i])) ++column;
-    if (column <= head || column > columns - tail) {
-      shown += clean[i];
-    } else if (!has_dots) {
-      shown += kDots;
-      has_dots = true;
-    }
-  }
-  return shown;
+  return elided(text, width, (kept + 1) / 2, kept / 2);
+}
+
+std::string elide_front(std::string_view text, std::size_t width) {
+  return elided(text, width, 0, width > kDots.size() ? width - kDots.size() : 0);
 }
 
 std::string wrap(std::string_view text, std::string_view first_indent, std::size_t indent) {

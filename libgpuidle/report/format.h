@@ -30,6 +30,9 @@ std::string count_of(std::uint64_t count, std::string_view singular);
 /// more than its middle. Control characters become '?'; UTF-8 sequences are kept whole.
 std::string elide(std::string_view text, std::size_t width);
 
+/// The same for paths: the beginning is replaced, the end with the file's name stays.
+std::string elide_front(std::string_view text, std::size_t width);
+
 /// Columns that `text` takes: one per UTF-8 sequence.
 std::size_t columns_of(std::string_view text);
 

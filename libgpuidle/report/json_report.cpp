@@ -164,7 +164,7 @@ std::string json_report(const ReportInput& input, Places& places) {
   for (const DeviceIdleness& device : input.found.devices) write_device(input, device, &json);
   json.end_array();
   json.key("idle_origins").begin_array();
-  for (const GapGroup& group : input.found.groups) write_group(group, places, &json);
+  for (const GapGroup& group : input.origins) write_group(group, places, &json);
   json.end_array();
   json.key("name_warnings").begin_array();
   for (const std::string& warning : places.warnings()) json.value(warning);

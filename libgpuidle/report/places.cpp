@@ -7,8 +7,10 @@
 #include <array>
 #include <cctype>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <string_view>
+#include <tuple>
 
 #include "libgpuidle/report/format.h"
 
@@ -106,6 +108,31 @@ Place Places::of(model::StackId stack) {
   return place;
 }
 
+std::vector<analysis::GapGroup> joined_by_line(const std::vector<analysis::GapGroup>& groups,
+                                               Places& places) {
+  using Line = std::tuple<std::uint32_t, analysis::Opener, model::ApiId, std::string, std::string,
+                          std::string, std::uint32_t>;
+  std::vector<analysis::GapGroup> joined;
+  std::map<Line, std::size_t> position;
+  for (const analysis::GapGroup& group : groups) {  // largest first
+    const Place place = places.of(group.stack);
+    if (place.user_frame) {
+      const symbols::ResolvedFrame& frame = place.frames[*place.user_frame];
+      const auto [at, is_new] =
+          position.emplace(Line{group.device, group.opener, group.api, frame.function, frame.file,
+                                frame.module, frame.line},
+                           joined.size());
+      if (!is_new) {
+        joined[at->second].absorb(group);
+        continue;
+      }
+    }
+    joined.push_back(group);
+  }
+  analysis::rank(&joined);
+  return joined;
+}
+
 std::string describe(const symbols::ResolvedFrame& frame, std::size_t width) {
   std::string where;
   if (!frame.file.empty()) {
@@ -118,7 +145,7 @@ std::string describe(const symbols::ResolvedFrame& frame, std::size_t width) {
   // Where both do not fit, each gets about half.
   constexpr std::size_t kMarks = 3;  // " (" and ")"
   const std::size_t beside = columns_of(frame.function) + kMarks;
-  where = elide(where, std::max(width / 2, width > beside ? width - beside : 0));
+  where = elide_front(where, std::max(width / 2, width > beside ? width - beside : 0));
   const std::size_t left = columns_of(where) + kMarks;
   return elide(frame.function, width > left ? width - left : 8) + " (" + where + ")";
 }

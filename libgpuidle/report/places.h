@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "libgpuidle/analysis/idleness.h"
 #include "libgpuidle/model/tables.h"
 #include "libgpuidle/symbols/symbolizer.h"
 
@@ -41,6 +42,12 @@ class Places {
   // nvcc gives each kernel a host function of the same name that launches it: no one's own code.
   std::unordered_set<std::string> kernel_names_;
 };
+
+/// Joins groups whose stacks lead through the same line of the user's program to the same call:
+/// they differ in where that line was called from, which matters less than their sum. The stack of
+/// the largest one stays. Groups without such a line stay as they are.
+std::vector<analysis::GapGroup> joined_by_line(const std::vector<analysis::GapGroup>& groups,
+                                               Places& places);
 
 /// "function (file:line)", "function (module)" or "function", within `width` columns.
 std::string describe(const symbols::ResolvedFrame& frame, std::size_t width);

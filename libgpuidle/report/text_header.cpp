@@ -111,16 +111,16 @@ std::string no_records_verdict(const ReportInput& input) {
 }
 
 std::string first_place(const ReportInput& input, Places& places) {
-  const analysis::GapGroup& group = input.found.groups.front();
+  const analysis::GapGroup& group = input.origins.front();
   const Place place = places.of(group.stack);
   const std::string share = format_share(group.total_ns, input.found.idle_ns());
   std::string text = "Look first at ";
   if (place.user_frame) {
-    text += fmt::format("{}: {} of the idle time", describe(place.frames[*place.user_frame], 120),
+    text += fmt::format("{}: {} of the idle time", describe(place.frames[*place.user_frame], 60),
                         share);
   } else {
     text += fmt::format("{}: {} of the idle time, but no line of the program is known for it",
-                        origin_title(places, group, place, 120), share);
+                        origin_title(places, group, place, 60), share);
   }
   return wrap(text + ".", "  ", 2);
 }
@@ -191,7 +191,7 @@ std::string text_verdict(const ReportInput& input, Places& places) {
   for (const analysis::DeviceIdleness& device : input.found.devices) {
     text += verdict_of(input, device);
   }
-  if (!input.found.groups.empty() && input.found.idle_ns() * 20 >= input.found.wall_ns()) {
+  if (!input.origins.empty() && input.found.idle_ns() * 20 >= input.found.wall_ns()) {
     text += first_place(input, places);
   }
   return text;

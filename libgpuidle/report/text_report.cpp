@@ -99,14 +99,17 @@ std::string split_of(const IdleSplit& split) {
   return text;
 }
 
-// "the host was waiting in cudaDeviceSynchronize; next came cudaLaunchKernel"
-std::string origin_of(Places& places, const Gap& gap) {
+// "the host was waiting in cudaDeviceSynchronize; next came cudaLaunchKernel"; where the time went
+// after the queueing, what the host did before is not the point.
+std::string origin_of(const Places& places, const Gap& gap, const IdleSplit& split) {
   const bool is_blocked = gap.opener == analysis::Opener::blocked_in && gap.blocking;
-  const model::ApiId closing = gap.closing ? gap.closing->api : 0;
-  std::string text = fmt::format("{} {}", word_of(gap.opener).phrase,
-                                 call_or_unknown(places, is_blocked ? gap.blocking->api : closing));
-  if (is_blocked) text += "; next came " + call_or_unknown(places, closing);
-  return text;
+  const std::string closing = call_or_unknown(places, gap.closing ? gap.closing->api : 0);
+  if (2 * split.device_ns > split.total_ns()) {
+    return "the work was queued by " + closing + ", and the device had not started it";
+  }
+  if (!is_blocked) return fmt::format("{} {}", word_of(gap.opener).phrase, closing);
+  return fmt::format("{} {}; next came {}", word_of(gap.opener).phrase,
+                     call_or_unknown(places, gap.blocking->api), closing);
 }
 
 std::string frames_of(const Place& place) {
@@ -146,7 +149,7 @@ std::string group_text(const ReportInput& input, Places& places, const GapGroup&
                            format_duration(group.longest.length_ns()),
                            format_moment(input, group.longest.start_ns), split_of(group.split)),
                "     ", 5);
-  text += wrap(origin_of(places, group.longest), "     ", 5);
+  text += wrap(origin_of(places, group.longest, group.split), "     ", 5);
   if (group.saving_bound_ns) {
     text += wrap(fmt::format("without the wait at most {} of this could be saved",
                              format_duration(*group.saving_bound_ns)),
@@ -156,7 +159,7 @@ std::string group_text(const ReportInput& input, Places& places, const GapGroup&
 }
 
 std::string groups_text(const ReportInput& input, Places& places, const Style& style) {
-  const auto& groups = input.found.groups;
+  const auto& groups = input.origins;
   if (groups.empty()) return {};
   std::string text =
       "\n" + style.heading("Where the idle time comes from") + " (time, share of all idle time)\n";
@@ -203,7 +206,7 @@ std::string gap_text(const ReportInput& input, Places& places, const Gap& gap, s
       style.heading(fmt::format("{:>3}. {} at {}", rank, format_duration(gap.length_ns()),
                                 format_moment(input, gap.start_ns))) +
       fmt::format(" on device {}; {}\n", gap.device, split_of(gap.split));
-  text += wrap(origin_of(places, gap), "     ", 5);
+  text += wrap(origin_of(places, gap, gap.split), "     ", 5);
   return text + frames_of(places.of(site ? site->stack : 0));
 }
 

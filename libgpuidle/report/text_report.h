@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "libgpuidle/analysis/idleness.h"
 #include "libgpuidle/model/recording.h"
@@ -18,6 +19,8 @@ namespace gpuidle::report {
 struct ReportInput {
   const model::Recording& recording;
   const analysis::Idleness& found;
+  /// found.groups, joined by line: see joined_by_line().
+  const std::vector<analysis::GapGroup>& origins;
   /// What went wrong while the records were read; ok if nothing did.
   const base::Status& read_status;
   std::size_t top = 5;  ///< groups or gaps that are shown

@@ -46,8 +46,9 @@ int show(const RecordingView& view, std::size_t largest_gaps, TextView text, Jso
   options.largest_gaps = largest_gaps;
   analysis::Idleness found;
   const base::Status read_status = analysis::analyze(*recording, options, &found);
-  const report::ReportInput input{*recording, found, read_status, view.top};
   report::Places places(recording->tables());
+  const std::vector<analysis::GapGroup> origins = report::joined_by_line(found.groups, places);
+  const report::ReportInput input{*recording, found, origins, read_status, view.top};
   const report::Style style(report::wants_color(color_mode_of(view.color)));
   const std::string shown = view.is_json ? json(input, places) : text(input, places, style);
   const bool is_written = std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size();
