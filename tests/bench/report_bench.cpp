@@ -23,6 +23,7 @@ using namespace gpuidle;
 
 constexpr std::size_t kActivities = 10'000'000;
 constexpr std::size_t kSliceActivities = 32 * 1024;
+constexpr std::size_t kStacks = 32;
 
 enum Program : std::int64_t { kBusy = 0, kLaunchBound = 1, kSynchronising = 2 };
 
@@ -37,6 +38,13 @@ class SyntheticRecording : public model::Recording {
     const model::ApiId sync =
         tables_.intern_api("cudaStreamSynchronize", model::ApiRole::sync_blocking);
     const std::int64_t kernel_ns = program == kLaunchBound ? 2'000 : 9'000;
+    for (std::uint64_t address = 1; address < kStacks; ++address) {
+      model::Frame frame;
+      frame.kind = model::Frame::Kind::native;
+      frame.address = address;
+      const model::FrameId id = tables_.intern(frame);
+      tables_.intern_stack(&id, 1);
+    }
     std::int64_t host_ns = 0, device_ns = 10'000;
     for (std::size_t i = 0; i < kSliceActivities; ++i) {
       model::Kernel kernel;
@@ -48,7 +56,7 @@ class SyntheticRecording : public model::Recording {
       call.thread = thread;
       call.api = launch;
       call.role = model::ApiRole::launch;
-      call.stack = static_cast<model::StackId>(i % 32);
+      call.stack = static_cast<model::StackId>(i % kStacks);
       slice_.calls.push_back(call);
       model::DeviceActivity op;
       op.start_ns = std::max(device_ns, call.exit_ns + 1'000);
