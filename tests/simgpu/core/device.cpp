@@ -236,8 +236,7 @@ unsigned list_contexts(ContextSummary* list, unsigned capacity) {
   unsigned count = 0;
   for (Context* context : *contexts) {
     if (context->destroyed || count == capacity) continue;
-    list[count++] = {context->id, static_cast<uint32_t>(context->device->ordinal),
-                     kLegacyStreamId};
+    list[count++] = {context->id, static_cast<uint32_t>(context->device->ordinal), kLegacyStreamId};
   }
   return count;
 }

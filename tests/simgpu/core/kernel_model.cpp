@@ -34,9 +34,8 @@ std::vector<Rule>* read_rules() {
     if (end == std::string::npos || line[first] == '#') continue;
     line.resize(end + 1);
     size_t blank = line.find_last_of(" \t");
-    int64_t duration = blank == std::string::npos || blank < first
-                           ? -1
-                           : parse_duration(line.c_str() + blank + 1);
+    int64_t duration =
+        blank == std::string::npos || blank < first ? -1 : parse_duration(line.c_str() + blank + 1);
     if (duration < 0) {
       std::fprintf(stderr, "simgpu: bad line in SIMGPU_KERNELS file: %s\n", line.c_str());
       continue;

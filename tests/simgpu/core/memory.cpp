@@ -28,9 +28,9 @@ Registry& registry() {
 }
 
 bool counts(const Allocation& allocation) {
-  return allocation.device != nullptr && (allocation.kind == MemoryKind::device ||
-                                          allocation.kind == MemoryKind::managed ||
-                                          allocation.kind == MemoryKind::array);
+  return allocation.device != nullptr &&
+         (allocation.kind == MemoryKind::device || allocation.kind == MemoryKind::managed ||
+          allocation.kind == MemoryKind::array);
 }
 
 void* take_pages(Registry& memory, size_t bytes, bool cacheable) {
@@ -70,8 +70,8 @@ void* allocate(Context* context, MemoryKind kind, size_t bytes, unsigned flags, 
   allocation.pool = pool;
   allocation.id = memory.next_id++;
   Device* device = allocation.device;
-  if (counts(allocation) && (rounded < bytes || device->used_bytes + rounded >
-                                                    settings().memory_bytes)) {
+  if (counts(allocation) &&
+      (rounded < bytes || device->used_bytes + rounded > settings().memory_bytes)) {
     return nullptr;
   }
   void* pages = take_pages(memory, rounded, pool != nullptr);

@@ -101,8 +101,7 @@ bool read_elf(const unsigned char* image, Library* library) {
   std::map<uint32_t, Kernel*> by_symbol;
   for (const Elf64_Shdr& section : sections) {
     if (section.sh_type != SHT_SYMTAB) continue;
-    const char* names =
-        reinterpret_cast<const char*>(image) + sections[section.sh_link].sh_offset;
+    const char* names = reinterpret_cast<const char*>(image) + sections[section.sh_link].sh_offset;
     for (uint32_t i = 0; i < section.sh_size / sizeof(Elf64_Sym); ++i) {
       auto symbol = load<Elf64_Sym>(image + section.sh_offset + i * sizeof(Elf64_Sym));
       std::string name = names + symbol.st_name;
@@ -210,9 +209,8 @@ Library* load_image(const void* image) {
   }
   if (std::memcmp(bytes, ELFMAG, SELFMAG) == 0) {
     if (read_elf(bytes, library)) return library;
-  } else if (magic == 0 ||
-             std::strncmp(static_cast<const char*>(image), kAnyNameText,
-                          sizeof kAnyNameText - 1) == 0) {
+  } else if (magic == 0 || std::strncmp(static_cast<const char*>(image), kAnyNameText,
+                                        sizeof kAnyNameText - 1) == 0) {
     library->any_name = true;
     return library;
   } else if (std::isprint(bytes[0]) || std::isspace(bytes[0])) {

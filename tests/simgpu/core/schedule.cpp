@@ -41,8 +41,7 @@ uint32_t thread_id() {
   if (state.thread_id != 0) return state.thread_id;
   // On a virtual clock two runs write the same file, so threads are counted there.
   static std::atomic<uint32_t> next{1};
-  state.thread_id =
-      settings().virtual_clock ? next++ : static_cast<uint32_t>(syscall(SYS_gettid));
+  state.thread_id = settings().virtual_clock ? next++ : static_cast<uint32_t>(syscall(SYS_gettid));
   return state.thread_id;
 }
 
@@ -129,15 +128,14 @@ void dispatch() {
       state.host_work_arrived.wait(lock);
       continue;
     }
-    auto next = std::min_element(state.host_work.begin(), state.host_work.end(),
-                                 [](const Work& a, const Work& b) {
-                                   return a.earliest_ns < b.earliest_ns;
-                                 });
+    auto next = std::min_element(
+        state.host_work.begin(), state.host_work.end(),
+        [](const Work& a, const Work& b) { return a.earliest_ns < b.earliest_ns; });
     bool is_virtual = settings().virtual_clock;
     if (!is_virtual && now_ns() < next->earliest_ns) {
       // Sleeping with the lock free lets an earlier function overtake.
-      auto until = std::chrono::steady_clock::time_point(
-          std::chrono::nanoseconds(next->earliest_ns));
+      auto until =
+          std::chrono::steady_clock::time_point(std::chrono::nanoseconds(next->earliest_ns));
       state.host_work_arrived.wait_until(lock, until);
       continue;
     }
@@ -198,6 +196,12 @@ Mark full_mark(Stream* stream) {
   mark.pending = probe.done;
   scheduler().blocked.push_back(std::move(probe));
   return mark;
+}
+
+bool has_open_predecessors(Stream* stream) {
+  Work probe;
+  predecessors(stream, &probe);
+  return !probe.pending.empty();
 }
 
 void wait_for_room(Stream* stream, DeviceLock* lock) {
@@ -298,6 +302,14 @@ CUresult submit(Stream* stream, Work&& work, Mark* mark) {
   if (stream->capture) return capture_work(stream, std::move(work));
   if (CUresult refused = refuse_legacy_in_capture(stream)) return refused;
   wait_for_room(stream, &lock);
+  if (work.transfer.type != Transfer::Type::none && !has_open_predecessors(stream)) {
+    // The data moves now, and before the clock is read: the host may take longer for it than the
+    // simulated device, and would else return after the copy's end.
+    lock.unlock();
+    run_transfer(work.transfer);
+    work.transfer.type = Transfer::Type::none;
+    lock.lock();
+  }
   Transfer transfer = work.transfer;
   bool is_host_function = work.host_function != nullptr;
   Mark end = schedule(stream, std::move(work));
@@ -305,8 +317,7 @@ CUresult submit(Stream* stream, Work&& work, Mark* mark) {
   stream->ring_at = (stream->ring_at + 1) % stream->ring.size();
   if (mark) *mark = end;
   if (end.resolved()) {
-    lock.unlock();
-    run_transfer(transfer);
+    run_transfer(transfer);  // nothing left to move, unless the queue has just emptied
   } else if (is_host_function && settings().virtual_clock) {
     // The order of host functions and calls is then the same in each run.
     wait_resolved(&lock, end);

@@ -57,7 +57,7 @@ struct Work {
 };
 
 /// Queues work behind everything before it on the stream. The lock is held; data of work that can
-/// be scheduled at once is moved by the caller after unlocking, see submit().
+/// be scheduled at once is moved by the caller, see submit().
 /// Returns the point at which the work is complete.
 Mark schedule(Stream* stream, Work&& work);
 

@@ -88,12 +88,12 @@ void open_timeline() {
   }
   char row[400];
   int64_t now = now_ns();
-  int length = std::snprintf(row, sizeof row,
-                             "device,stream,kind,name,enqueue_ns,start_ns,end_ns,bytes,correlation,"
-                             "context,thread,graph_exec,graph_node\n"
-                             "-1,0,clock,realtime_offset,%" PRId64 ",%" PRId64 ",%" PRId64
-                             ",0,0,0,0,0,0\n",
-                             now, now, now + realtime_offset_ns());
+  int length =
+      std::snprintf(row, sizeof row,
+                    "device,stream,kind,name,enqueue_ns,start_ns,end_ns,bytes,correlation,"
+                    "context,thread,graph_exec,graph_node\n"
+                    "-1,0,clock,realtime_offset,%" PRId64 ",%" PRId64 ",%" PRId64 ",0,0,0,0,0,0\n",
+                    now, now, now + realtime_offset_ns());
   write_row(row, length);
 }
 
@@ -104,25 +104,23 @@ void write_timeline(const Operation& operation) {
   char row[4096];
   const char* name = operation.name ? operation.name : "";
   const char* quote = std::strpbrk(name, ",\"") ? "\"" : "";
-  int length = std::snprintf(
-      row, sizeof row,
-      "%u,%u,%s,%s%.3000s%s,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRIu64 ",%u,%u,%u,%u,%" PRIu64
-      "\n",
-      operation.device, operation.stream, kind, quote, name, quote, operation.enqueue_ns,
-      operation.start_ns, operation.end_ns, operation.bytes, operation.correlation,
-      operation.context, operation.thread_id, operation.graph_exec_id, operation.graph_node_id);
+  int length = std::snprintf(row, sizeof row,
+                             "%u,%u,%s,%s%.3000s%s,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRIu64
+                             ",%u,%u,%u,%u,%" PRIu64 "\n",
+                             operation.device, operation.stream, kind, quote, name, quote,
+                             operation.enqueue_ns, operation.start_ns, operation.end_ns,
+                             operation.bytes, operation.correlation, operation.context,
+                             operation.thread_id, operation.graph_exec_id, operation.graph_node_id);
   write_row(row, length);
 }
 
 void write_timeline(const HostWait& wait) {
   if (descriptor < 0 || wait.kind == WaitKind::stream_wait_event) return;
   char row[512];
-  int length = std::snprintf(row, sizeof row,
-                             "%u,%d,host_wait,%s,%" PRId64 ",%" PRId64 ",%" PRId64
-                             ",0,%u,%u,%u,0,0\n",
-                             wait.device, static_cast<int>(wait.stream), wait_name(wait.kind),
-                             wait.start_ns, wait.start_ns, wait.end_ns, wait.correlation,
-                             wait.context, wait.thread_id);
+  int length = std::snprintf(
+      row, sizeof row, "%u,%d,host_wait,%s,%" PRId64 ",%" PRId64 ",%" PRId64 ",0,%u,%u,%u,0,0\n",
+      wait.device, static_cast<int>(wait.stream), wait_name(wait.kind), wait.start_ns,
+      wait.start_ns, wait.end_ns, wait.correlation, wait.context, wait.thread_id);
   write_row(row, length);
 }
 

@@ -225,9 +225,9 @@ CUptiResult CUPTI(cuptiGetCallbackState)(uint32_t* enable, CUpti_SubscriberHandl
 }
 
 CUptiResult CUPTI(cuptiSupportedDomains)(size_t* domainCount, CUpti_DomainTable* domainTable) {
-  static CUpti_CallbackDomain domains[] = {
-      CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_CB_DOMAIN_RESOURCE,
-      CUPTI_CB_DOMAIN_SYNCHRONIZE, CUPTI_CB_DOMAIN_NVTX, CUPTI_CB_DOMAIN_STATE};
+  static CUpti_CallbackDomain domains[] = {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_CB_DOMAIN_RUNTIME_API,
+                                           CUPTI_CB_DOMAIN_RESOURCE,   CUPTI_CB_DOMAIN_SYNCHRONIZE,
+                                           CUPTI_CB_DOMAIN_NVTX,       CUPTI_CB_DOMAIN_STATE};
   *domainCount = sizeof domains / sizeof domains[0];
   *domainTable = domains;
   return CUPTI_SUCCESS;

@@ -56,8 +56,7 @@ uint8_t copy_kind(const Operation& o) {
     return on_host(o.destination) ? CUPTI_ACTIVITY_MEMCPY_KIND_HTOH
                                   : CUPTI_ACTIVITY_MEMCPY_KIND_HTOD;
   }
-  return on_host(o.destination) ? CUPTI_ACTIVITY_MEMCPY_KIND_DTOH
-                                : CUPTI_ACTIVITY_MEMCPY_KIND_DTOD;
+  return on_host(o.destination) ? CUPTI_ACTIVITY_MEMCPY_KIND_DTOH : CUPTI_ACTIVITY_MEMCPY_KIND_DTOD;
 }
 
 // Fields that all records of device work have under one name.

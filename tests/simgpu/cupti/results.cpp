@@ -13,15 +13,16 @@ namespace {
 
 thread_local CUptiResult last_error = CUPTI_SUCCESS;
 
-const char* const kResourceNames[] = {"INVALID",         "CONTEXT_CREATED",
-                                      "CONTEXT_DESTROY_STARTING", "STREAM_CREATED",
-                                      "STREAM_DESTROY_STARTING",  "CU_INIT_FINISHED"};
+const char* const kResourceNames[] = {
+    "INVALID",        "CONTEXT_CREATED",         "CONTEXT_DESTROY_STARTING",
+    "STREAM_CREATED", "STREAM_DESTROY_STARTING", "CU_INIT_FINISHED"};
 
 struct ResultRow {
   CUptiResult code;
   const char* name;
 };
-#define SIMCUPTI_RESULT(code) {code, #code}
+#define SIMCUPTI_RESULT(code) \
+  { code, #code }
 const ResultRow kResults[] = {
     SIMCUPTI_RESULT(CUPTI_SUCCESS),
     SIMCUPTI_RESULT(CUPTI_ERROR_INVALID_PARAMETER),

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "core/memory.h"
 #include "core/graph.h"
+#include "core/memory.h"
 #include "core/schedule.h"
 #include "core/settings.h"
 #include "driver/driver.h"

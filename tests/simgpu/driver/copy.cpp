@@ -75,9 +75,9 @@ Work set_work(const Transfer& transfer, bool async) {
   work.operation.set_value = transfer.value;
   work.operation.destination = memory_kind(transfer.destination, nullptr);
   work.operation.peer_device = UINT32_MAX;
-  work.duration_ns = settings().copy_latency_ns +
-                     static_cast<int64_t>(static_cast<double>(work.operation.bytes) /
-                                          settings().device_copy_gbps);
+  work.duration_ns =
+      settings().copy_latency_ns +
+      static_cast<int64_t>(static_cast<double>(work.operation.bytes) / settings().device_copy_gbps);
   return work;
 }
 
@@ -240,8 +240,7 @@ CUresult DRV(cuMemcpyHtoDAsync_v2)(CUdeviceptr dst, const void* src, size_t Byte
                                    CUstream hStream) {
   return copy(hStream, linear(at(dst), src, ByteCount), true);
 }
-CUresult DRV(cuMemcpyDtoHAsync_v2)(void* dst, CUdeviceptr src, size_t ByteCount,
-                                   CUstream hStream) {
+CUresult DRV(cuMemcpyDtoHAsync_v2)(void* dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) {
   return copy(hStream, linear(dst, at(src), ByteCount), true);
 }
 CUresult DRV(cuMemcpyDtoDAsync_v2)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
@@ -281,16 +280,14 @@ CUresult DRV(cuMemsetD16_v2)(CUdeviceptr dstDevice, unsigned short us, size_t N)
 CUresult DRV(cuMemsetD32_v2)(CUdeviceptr dstDevice, unsigned int ui, size_t N) {
   return fill(nullptr, filled(dstDevice, 0, ui, 4, N, 1), false);
 }
-CUresult DRV(cuMemsetD8Async)(CUdeviceptr dstDevice, unsigned char uc, size_t N,
-                              CUstream hStream) {
+CUresult DRV(cuMemsetD8Async)(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream) {
   return fill(hStream, filled(dstDevice, 0, uc, 1, N, 1), true);
 }
 CUresult DRV(cuMemsetD16Async)(CUdeviceptr dstDevice, unsigned short us, size_t N,
                                CUstream hStream) {
   return fill(hStream, filled(dstDevice, 0, us, 2, N, 1), true);
 }
-CUresult DRV(cuMemsetD32Async)(CUdeviceptr dstDevice, unsigned int ui, size_t N,
-                               CUstream hStream) {
+CUresult DRV(cuMemsetD32Async)(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream) {
   return fill(hStream, filled(dstDevice, 0, ui, 4, N, 1), true);
 }
 CUresult DRV(cuMemsetD2D8_v2)(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc,

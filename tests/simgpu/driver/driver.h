@@ -19,10 +19,10 @@ inline CUresult need_context(Context** context) {
   return (*context)->destroyed ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_SUCCESS;
 }
 
-#define SIMGPU_TRY(expression)                             \
-  do {                                                     \
-    CUresult try_result = (expression);                    \
-    if (try_result != CUDA_SUCCESS) return try_result;     \
+#define SIMGPU_TRY(expression)                         \
+  do {                                                 \
+    CUresult try_result = (expression);                \
+    if (try_result != CUDA_SUCCESS) return try_result; \
   } while (false)
 
 #define SIMGPU_CONTEXT(variable) \

@@ -91,12 +91,10 @@ Hub hub = {
 SIMGPU_EXPORT simgpu::Hub* simcuda_hub() { return &simgpu::hub; }
 
 /// Work of the host in a test program: moves a virtual clock, sleeps by a real one.
-SIMGPU_EXPORT void simcuda_host_work(long long ns) {
-  simgpu::wait_until(simgpu::now_ns() + ns);
-}
+SIMGPU_EXPORT void simcuda_host_work(long long ns) { simgpu::wait_until(simgpu::now_ns() + ns); }
 
-CUresult DRV(cuGetProcAddress_v2)(const char* symbol, void** pfn, int cudaVersion,
-                                  cuuint64_t flags, CUdriverProcAddressQueryResult* symbolStatus) {
+CUresult DRV(cuGetProcAddress_v2)(const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags,
+                                  CUdriverProcAddressQueryResult* symbolStatus) {
   if (symbol == nullptr || pfn == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const SimgpuProc* newest = nullptr;
   bool known = false;
@@ -127,9 +125,10 @@ CUresult DRV(cuGetProcAddress)(const char* symbol, void** pfn, int driverVersion
 CUresult DRV(cuGetExportTable)(const void** ppExportTable, const CUuuid*) {
   static std::atomic<bool> told{false};
   if (!told.exchange(true)) {
-    std::fprintf(stderr,
-                 "simgpu: this program contains NVIDIA's static CUDA runtime, which cannot run on a "
-                 "simulated device; rebuild it with `nvcc -cudart shared`\n");
+    std::fprintf(
+        stderr,
+        "simgpu: this program contains NVIDIA's static CUDA runtime, which cannot run on a "
+        "simulated device; rebuild it with `nvcc -cudart shared`\n");
   }
   *ppExportTable = nullptr;
   return CUDA_ERROR_NOT_FOUND;
@@ -142,7 +141,8 @@ struct ErrorRow {
   const char* name;
   const char* text;
 };
-#define SIMGPU_ERROR(code, text) {code, #code, text}
+#define SIMGPU_ERROR(code, text) \
+  { code, #code, text }
 const ErrorRow kErrors[] = {
     SIMGPU_ERROR(CUDA_SUCCESS, "no error"),
     SIMGPU_ERROR(CUDA_ERROR_INVALID_VALUE, "invalid argument"),
@@ -170,7 +170,8 @@ const ErrorRow kErrors[] = {
     SIMGPU_ERROR(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "capture was not begun on this stream"),
     SIMGPU_ERROR(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "a captured stream was not joined"),
     SIMGPU_ERROR(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "dependency crosses into a capture"),
-    SIMGPU_ERROR(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "dependency on a capture by the legacy stream"),
+    SIMGPU_ERROR(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+                 "dependency on a capture by the legacy stream"),
     SIMGPU_ERROR(CUDA_ERROR_CAPTURED_EVENT, "event was recorded in a capture"),
     SIMGPU_ERROR(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, "the graph update does not fit"),
     SIMGPU_ERROR(CUDA_ERROR_UNKNOWN, "unknown error"),

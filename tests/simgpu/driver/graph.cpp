@@ -68,8 +68,8 @@ CUresult copy_node_work(const CUDA_MEMCPY3D& params, CUcontext ctx, Work* work) 
 }
 
 Work set_node_work(const CUDA_MEMSET_NODE_PARAMS& params) {
-  return simgpu::set_work(simgpu::filled(params.dst, params.pitch, params.value,
-                                         params.elementSize, params.width, params.height),
+  return simgpu::set_work(simgpu::filled(params.dst, params.pitch, params.value, params.elementSize,
+                                         params.width, params.height),
                           true);
 }
 
@@ -150,8 +150,8 @@ CUresult DRV(cuGraphAddKernelNode_v2)(CUgraphNode* phGraphNode, CUgraph hGraph,
   Work work;
   SIMGPU_TRY(kernel_node_work(*nodeParams, &work));
   GraphNode* node = nullptr;
-  SIMGPU_TRY(new_node(phGraphNode, hGraph, dependencies, numDependencies,
-                      CU_GRAPH_NODE_TYPE_KERNEL, &node));
+  SIMGPU_TRY(new_node(phGraphNode, hGraph, dependencies, numDependencies, CU_GRAPH_NODE_TYPE_KERNEL,
+                      &node));
   node->work = std::move(work);
   node->kernel_params = *nodeParams;
   return CUDA_SUCCESS;
@@ -163,8 +163,8 @@ CUresult DRV(cuGraphAddMemcpyNode)(CUgraphNode* phGraphNode, CUgraph hGraph,
   Work work;
   SIMGPU_TRY(copy_node_work(*copyParams, ctx, &work));
   GraphNode* node = nullptr;
-  SIMGPU_TRY(new_node(phGraphNode, hGraph, dependencies, numDependencies,
-                      CU_GRAPH_NODE_TYPE_MEMCPY, &node));
+  SIMGPU_TRY(new_node(phGraphNode, hGraph, dependencies, numDependencies, CU_GRAPH_NODE_TYPE_MEMCPY,
+                      &node));
   node->work = std::move(work);
   node->copy_params = *copyParams;
   return CUDA_SUCCESS;
@@ -174,8 +174,8 @@ CUresult DRV(cuGraphAddMemsetNode)(CUgraphNode* phGraphNode, CUgraph hGraph,
                                    const CUgraphNode* dependencies, size_t numDependencies,
                                    const CUDA_MEMSET_NODE_PARAMS* memsetParams, CUcontext) {
   GraphNode* node = nullptr;
-  SIMGPU_TRY(new_node(phGraphNode, hGraph, dependencies, numDependencies,
-                      CU_GRAPH_NODE_TYPE_MEMSET, &node));
+  SIMGPU_TRY(new_node(phGraphNode, hGraph, dependencies, numDependencies, CU_GRAPH_NODE_TYPE_MEMSET,
+                      &node));
   node->work = set_node_work(*memsetParams);
   node->set_params = *memsetParams;
   return CUDA_SUCCESS;
@@ -185,8 +185,8 @@ CUresult DRV(cuGraphAddHostNode)(CUgraphNode* phGraphNode, CUgraph hGraph,
                                  const CUgraphNode* dependencies, size_t numDependencies,
                                  const CUDA_HOST_NODE_PARAMS* nodeParams) {
   GraphNode* node = nullptr;
-  SIMGPU_TRY(new_node(phGraphNode, hGraph, dependencies, numDependencies,
-                      CU_GRAPH_NODE_TYPE_HOST, &node));
+  SIMGPU_TRY(
+      new_node(phGraphNode, hGraph, dependencies, numDependencies, CU_GRAPH_NODE_TYPE_HOST, &node));
   node->work = host_node_work(*nodeParams);
   node->host_params = *nodeParams;
   return CUDA_SUCCESS;
@@ -217,8 +217,8 @@ CUresult DRV(cuGraphAddChildGraphNode)(CUgraphNode* phGraphNode, CUgraph hGraph,
                                        CUgraph childGraph) {
   SIMGPU_GRAPH(child, childGraph);
   GraphNode* node = nullptr;
-  SIMGPU_TRY(new_node(phGraphNode, hGraph, dependencies, numDependencies,
-                      CU_GRAPH_NODE_TYPE_GRAPH, &node));
+  SIMGPU_TRY(new_node(phGraphNode, hGraph, dependencies, numDependencies, CU_GRAPH_NODE_TYPE_GRAPH,
+                      &node));
   DeviceLock lock(simgpu::device_lock());
   node->child = simgpu::clone_graph(child);
   return CUDA_SUCCESS;

@@ -143,8 +143,7 @@ CUresult potential_block_size(int* min_grid, int* block, CUfunction func,
     if (blocks * size > best) {
       best = blocks * size;
       *block = size;
-      *min_grid =
-          blocks * simgpu::device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0);
+      *min_grid = blocks * simgpu::device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0);
     }
   }
   return best ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -154,8 +153,8 @@ CUresult potential_block_size(int* min_grid, int* block, CUfunction func,
 
 CUresult DRV(cuLaunchKernel)(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
                              unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
-                             unsigned int blockDimZ, unsigned int sharedMemBytes,
-                             CUstream hStream, void**, void**) {
+                             unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+                             void**, void**) {
   return launch(f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ},
                 sharedMemBytes, hStream);
 }

@@ -65,8 +65,8 @@ CUresult DRV(cuModuleLoadData)(CUmodule* module, const void* image) {
   SIMGPU_CONTEXT(context);
   return image ? load(module, image) : CUDA_ERROR_INVALID_VALUE;
 }
-CUresult DRV(cuModuleLoadDataEx)(CUmodule* module, const void* image, unsigned int,
-                                 CUjit_option*, void**) {
+CUresult DRV(cuModuleLoadDataEx)(CUmodule* module, const void* image, unsigned int, CUjit_option*,
+                                 void**) {
   return DRV(cuModuleLoadData)(module, image);
 }
 CUresult DRV(cuModuleLoadFatBinary)(CUmodule* module, const void* fatCubin) {
@@ -102,9 +102,8 @@ CUresult DRV(cuLibraryLoadData)(CUlibrary* library, const void* code, CUjit_opti
                                 unsigned int, CUlibraryOption*, void**, unsigned int) {
   return load(library, code);
 }
-CUresult DRV(cuLibraryLoadFromFile)(CUlibrary* library, const char* fileName, CUjit_option*,
-                                    void**, unsigned int, CUlibraryOption*, void**,
-                                    unsigned int) {
+CUresult DRV(cuLibraryLoadFromFile)(CUlibrary* library, const char* fileName, CUjit_option*, void**,
+                                    unsigned int, CUlibraryOption*, void**, unsigned int) {
   return load_file(library, fileName);
 }
 CUresult DRV(cuLibraryUnload)(CUlibrary library) { return unload(to_library(library)); }

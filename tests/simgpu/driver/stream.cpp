@@ -21,8 +21,8 @@ namespace {
 
 CUstream handle(Stream* stream) { return reinterpret_cast<CUstream>(stream); }
 
-#define SIMGPU_EVENT(variable, handle)   \
-  Event* variable = to_event(handle);    \
+#define SIMGPU_EVENT(variable, handle) \
+  Event* variable = to_event(handle);  \
   if (variable == nullptr) return CUDA_ERROR_INVALID_HANDLE
 
 CUresult record(CUevent hEvent, CUstream hStream) {
@@ -179,8 +179,8 @@ CUresult DRV(cuEventElapsedTime_v2)(float* pMilliseconds, CUevent hStart, CUeven
   if (!simgpu::is_reached(start->mark) || !simgpu::is_reached(end->mark)) {
     return CUDA_ERROR_NOT_READY;
   }
-  *pMilliseconds = static_cast<float>(
-      static_cast<double>(end->mark.end_ns() - start->mark.end_ns()) / 1e6);
+  *pMilliseconds =
+      static_cast<float>(static_cast<double>(end->mark.end_ns() - start->mark.end_ns()) / 1e6);
   return CUDA_SUCCESS;
 }
 
@@ -223,7 +223,7 @@ CUresult DRV(cuStreamIsCapturing)(CUstream hStream, CUstreamCaptureStatus* captu
   if (stream->legacy && simgpu::refuse_legacy_in_capture(stream) != CUDA_SUCCESS) {
     return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   }
-  *captureStatus = stream->capture == nullptr    ? CU_STREAM_CAPTURE_STATUS_NONE
+  *captureStatus = stream->capture == nullptr ? CU_STREAM_CAPTURE_STATUS_NONE
                    : stream->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
                                               : CU_STREAM_CAPTURE_STATUS_ACTIVE;
   return CUDA_SUCCESS;

@@ -9,9 +9,9 @@ using simrt::finish;
 
 namespace {
 
-#define SIMRT_DRIVER()                                                \
-  do {                                                                \
-    cudaError_t driver_error = simrt::need_driver();                  \
+#define SIMRT_DRIVER()                                                 \
+  do {                                                                 \
+    cudaError_t driver_error = simrt::need_driver();                   \
     if (driver_error != cudaSuccess) return simrt::fail(driver_error); \
   } while (false)
 
@@ -53,8 +53,8 @@ cudaError_t RT(cudaSetDevice)(int device) {
 cudaError_t RT(cudaGetDevice)(int* device) {
   SIMRT_DRIVER();
   CUdevice current = 0;
-  *device = driver().cuCtxGetDevice(&current) == CUDA_SUCCESS ? current
-                                                              : simrt::thread_state().device;
+  *device =
+      driver().cuCtxGetDevice(&current) == CUDA_SUCCESS ? current : simrt::thread_state().device;
   return cudaSuccess;
 }
 
@@ -137,8 +137,7 @@ cudaError_t RT(cudaGetDeviceProperties)(cudaDeviceProp* prop, int device) {
   prop->cooperativeLaunch = 1;
   prop->sharedMemPerBlockOptin = get_size(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
   prop->maxBlocksPerMultiProcessor = get(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR);
-  prop->reservedSharedMemPerBlock =
-      get_size(CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK);
+  prop->reservedSharedMemPerBlock = get_size(CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK);
   prop->hostRegisterSupported = 1;
   prop->memoryPoolsSupported = 1;
   prop->clusterLaunch = 1;

@@ -30,17 +30,17 @@ uint32_t no_call() { return 0; }
 simgpu::Hub empty_hub{{nullptr}, no_call};
 
 bool load_table(void* library) {
-  using GetProcAddress = CUresult (*)(const char*, void**, int, cuuint64_t,
-                                      CUdriverProcAddressQueryResult*);
+  using GetProcAddress =
+      CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
   auto get = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
   if (get == nullptr) return false;
   bool complete = true;
   for (int i = 0; i < 2; ++i) {
     DriverTable& table = driver_tables[i];
     cuuint64_t flags = i ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : 0;
-#define SIMGPU_DRIVER_CALL(name, version, field)                                                  \
-  complete = get(name, reinterpret_cast<void**>(&table.field), version, flags, nullptr) ==        \
-                 CUDA_SUCCESS &&                                                                  \
+#define SIMGPU_DRIVER_CALL(name, version, field)                                           \
+  complete = get(name, reinterpret_cast<void**>(&table.field), version, flags, nullptr) == \
+                 CUDA_SUCCESS &&                                                           \
              complete;
 #include "driver_table.inc"
 #undef SIMGPU_DRIVER_CALL
@@ -160,8 +160,7 @@ cudaError_t RT(cudaRuntimeGetVersion)(int* runtimeVersion) {
 }
 
 cudaError_t RT(cudaGetDriverEntryPointByVersion)(const char* symbol, void** funcPtr,
-                                                 unsigned int cudaVersion,
-                                                 unsigned long long flags,
+                                                 unsigned int cudaVersion, unsigned long long flags,
                                                  cudaDriverEntryPointQueryResult* driverStatus) {
   cudaError_t error = simrt::need_driver();
   if (error != cudaSuccess) return simrt::fail(error);
@@ -180,8 +179,7 @@ cudaError_t RT(cudaGetDriverEntryPointByVersion)(const char* symbol, void** func
 cudaError_t RT(cudaGetDriverEntryPoint)(const char* symbol, void** funcPtr,
                                         unsigned long long flags,
                                         cudaDriverEntryPointQueryResult* driverStatus) {
-  return RT(cudaGetDriverEntryPointByVersion)(symbol, funcPtr, CUDART_VERSION, flags,
-                                              driverStatus);
+  return RT(cudaGetDriverEntryPointByVersion)(symbol, funcPtr, CUDART_VERSION, flags, driverStatus);
 }
 
 cudaError_t RT(cudaProfilerStart)(void) { return cudaSuccess; }

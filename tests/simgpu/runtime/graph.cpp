@@ -92,18 +92,16 @@ cudaError_t RT(cudaGraphAddEmptyNode)(cudaGraphNode_t* pGraphNode, cudaGraph_t g
   return finish(driver().cuGraphAddEmptyNode(pGraphNode, graph, pDependencies, numDependencies));
 }
 cudaError_t RT(cudaGraphAddKernelNode)(cudaGraphNode_t* pGraphNode, cudaGraph_t graph,
-                                       const cudaGraphNode_t* pDependencies,
-                                       size_t numDependencies,
+                                       const cudaGraphNode_t* pDependencies, size_t numDependencies,
                                        const cudaKernelNodeParams* pNodeParams) {
   CUDA_KERNEL_NODE_PARAMS params;
   cudaError_t error = kernel_params(*pNodeParams, &params);
   if (error != cudaSuccess) return error;
-  return finish(driver().cuGraphAddKernelNode(pGraphNode, graph, pDependencies, numDependencies,
-                                              &params));
+  return finish(
+      driver().cuGraphAddKernelNode(pGraphNode, graph, pDependencies, numDependencies, &params));
 }
 cudaError_t RT(cudaGraphAddMemcpyNode)(cudaGraphNode_t* pGraphNode, cudaGraph_t graph,
-                                       const cudaGraphNode_t* pDependencies,
-                                       size_t numDependencies,
+                                       const cudaGraphNode_t* pDependencies, size_t numDependencies,
                                        const cudaMemcpy3DParms* pCopyParams) {
   SIMRT_CONTEXT();
   CUDA_MEMCPY3D params = copy_params(*pCopyParams);
@@ -120,8 +118,7 @@ cudaError_t RT(cudaGraphAddMemcpyNode1D)(cudaGraphNode_t* pGraphNode, cudaGraph_
                                               &params, nullptr));
 }
 cudaError_t RT(cudaGraphAddMemsetNode)(cudaGraphNode_t* pGraphNode, cudaGraph_t graph,
-                                       const cudaGraphNode_t* pDependencies,
-                                       size_t numDependencies,
+                                       const cudaGraphNode_t* pDependencies, size_t numDependencies,
                                        const cudaMemsetParams* pMemsetParams) {
   SIMRT_CONTEXT();
   CUDA_MEMSET_NODE_PARAMS params = set_params(*pMemsetParams);
@@ -133,29 +130,29 @@ cudaError_t RT(cudaGraphAddHostNode)(cudaGraphNode_t* pGraphNode, cudaGraph_t gr
                                      const cudaHostNodeParams* pNodeParams) {
   SIMRT_CONTEXT();
   CUDA_HOST_NODE_PARAMS params{pNodeParams->fn, pNodeParams->userData};
-  return finish(driver().cuGraphAddHostNode(pGraphNode, graph, pDependencies, numDependencies,
-                                            &params));
+  return finish(
+      driver().cuGraphAddHostNode(pGraphNode, graph, pDependencies, numDependencies, &params));
 }
 cudaError_t RT(cudaGraphAddEventRecordNode)(cudaGraphNode_t* pGraphNode, cudaGraph_t graph,
                                             const cudaGraphNode_t* pDependencies,
                                             size_t numDependencies, cudaEvent_t event) {
   SIMRT_CONTEXT();
-  return finish(driver().cuGraphAddEventRecordNode(pGraphNode, graph, pDependencies,
-                                                   numDependencies, event));
+  return finish(
+      driver().cuGraphAddEventRecordNode(pGraphNode, graph, pDependencies, numDependencies, event));
 }
 cudaError_t RT(cudaGraphAddEventWaitNode)(cudaGraphNode_t* pGraphNode, cudaGraph_t graph,
                                           const cudaGraphNode_t* pDependencies,
                                           size_t numDependencies, cudaEvent_t event) {
   SIMRT_CONTEXT();
-  return finish(driver().cuGraphAddEventWaitNode(pGraphNode, graph, pDependencies,
-                                                 numDependencies, event));
+  return finish(
+      driver().cuGraphAddEventWaitNode(pGraphNode, graph, pDependencies, numDependencies, event));
 }
 cudaError_t RT(cudaGraphAddChildGraphNode)(cudaGraphNode_t* pGraphNode, cudaGraph_t graph,
                                            const cudaGraphNode_t* pDependencies,
                                            size_t numDependencies, cudaGraph_t childGraph) {
   SIMRT_CONTEXT();
-  return finish(driver().cuGraphAddChildGraphNode(pGraphNode, graph, pDependencies,
-                                                  numDependencies, childGraph));
+  return finish(driver().cuGraphAddChildGraphNode(pGraphNode, graph, pDependencies, numDependencies,
+                                                  childGraph));
 }
 cudaError_t RT(cudaGraphAddDependencies)(cudaGraph_t graph, const cudaGraphNode_t* from,
                                          const cudaGraphNode_t* to,
@@ -249,9 +246,9 @@ cudaError_t RT(cudaGraphExecKernelNodeSetParams)(cudaGraphExec_t hGraphExec, cud
   if (error != cudaSuccess) return error;
   return finish(driver().cuGraphExecKernelNodeSetParams(hGraphExec, node, &params));
 }
-cudaError_t RT(cudaGraphExecMemcpyNodeSetParams1D)(cudaGraphExec_t hGraphExec,
-                                                   cudaGraphNode_t node, void* dst,
-                                                   const void* src, size_t count, cudaMemcpyKind) {
+cudaError_t RT(cudaGraphExecMemcpyNodeSetParams1D)(cudaGraphExec_t hGraphExec, cudaGraphNode_t node,
+                                                   void* dst, const void* src, size_t count,
+                                                   cudaMemcpyKind) {
   SIMRT_CONTEXT();
   CUDA_MEMCPY3D params = linear_params(dst, src, count);
   return finish(driver().cuGraphExecMemcpyNodeSetParams(hGraphExec, node, &params, nullptr));

@@ -15,11 +15,11 @@ cudaError_t launch(CUkernel kernel, const dim3& grid, const dim3& block, void** 
       reinterpret_cast<CUfunction>(kernel), grid.x, grid.y, grid.z, block.x, block.y, block.z,
       static_cast<unsigned>(shared_bytes), stream, args, nullptr);
   // The runtime has its own code for a bad shape.
-  bool bad_shape = result == CUDA_ERROR_INVALID_VALUE &&
-                   (uint64_t{grid.x} * grid.y * grid.z == 0 ||
-                    uint64_t{block.x} * block.y * block.z == 0 ||
-                    uint64_t{block.x} * block.y * block.z > 1024 || grid.y > 65535 ||
-                    grid.z > 65535 || block.z > 64);
+  bool bad_shape =
+      result == CUDA_ERROR_INVALID_VALUE &&
+      (uint64_t{grid.x} * grid.y * grid.z == 0 || uint64_t{block.x} * block.y * block.z == 0 ||
+       uint64_t{block.x} * block.y * block.z > 1024 || grid.y > 65535 || grid.z > 65535 ||
+       block.z > 64);
   return bad_shape ? simrt::fail(cudaErrorInvalidConfiguration) : finish(result);
 }
 
@@ -30,11 +30,11 @@ cudaError_t get_kernel(const void* symbol, CUkernel* kernel) {
   return *kernel ? cudaSuccess : simrt::fail(cudaErrorInvalidDeviceFunction);
 }
 
-#define SIMRT_KERNEL(variable, symbol)                         \
-  CUkernel variable = nullptr;                                 \
-  do {                                                         \
-    cudaError_t kernel_error = get_kernel(symbol, &variable);  \
-    if (kernel_error != cudaSuccess) return kernel_error;      \
+#define SIMRT_KERNEL(variable, symbol)                        \
+  CUkernel variable = nullptr;                                \
+  do {                                                        \
+    cudaError_t kernel_error = get_kernel(symbol, &variable); \
+    if (kernel_error != cudaSuccess) return kernel_error;     \
   } while (false)
 
 CUfunction function(CUkernel kernel) { return reinterpret_cast<CUfunction>(kernel); }
@@ -136,8 +136,8 @@ cudaError_t RT(cudaFuncSetAttribute)(const void* func, cudaFuncAttribute attr, i
 
 cudaError_t RT(cudaFuncSetCacheConfig)(const void* func, cudaFuncCache cacheConfig) {
   SIMRT_KERNEL(kernel, func);
-  return finish(driver().cuFuncSetCacheConfig(function(kernel),
-                                              static_cast<CUfunc_cache>(cacheConfig)));
+  return finish(
+      driver().cuFuncSetCacheConfig(function(kernel), static_cast<CUfunc_cache>(cacheConfig)));
 }
 
 cudaError_t RT(cudaFuncGetParamInfo)(const void* func, size_t paramIndex, size_t* paramOffset,
@@ -146,11 +146,8 @@ cudaError_t RT(cudaFuncGetParamInfo)(const void* func, size_t paramIndex, size_t
   return finish(driver().cuFuncGetParamInfo(function(kernel), paramIndex, paramOffset, paramSize));
 }
 
-cudaError_t RT(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(int* numBlocks,
-                                                                       const void* func,
-                                                                       int blockSize,
-                                                                       size_t dynamicSMemSize,
-                                                                       unsigned int flags) {
+cudaError_t RT(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(
+    int* numBlocks, const void* func, int blockSize, size_t dynamicSMemSize, unsigned int flags) {
   SIMRT_KERNEL(kernel, func);
   return finish(driver().cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
       numBlocks, function(kernel), blockSize, dynamicSMemSize, flags));
@@ -163,10 +160,9 @@ cudaError_t RT(cudaOccupancyMaxActiveBlocksPerMultiprocessor)(int* numBlocks, co
                                                                     dynamicSMemSize, 0);
 }
 
-cudaError_t RT(cudaOccupancyAvailableDynamicSMemPerBlock)(size_t* dynamicSmemSize,
-                                                          const void* func, int numBlocks,
-                                                          int blockSize) {
+cudaError_t RT(cudaOccupancyAvailableDynamicSMemPerBlock)(size_t* dynamicSmemSize, const void* func,
+                                                          int numBlocks, int blockSize) {
   SIMRT_KERNEL(kernel, func);
-  return finish(driver().cuOccupancyAvailableDynamicSMemPerBlock(
-      dynamicSmemSize, function(kernel), numBlocks, blockSize));
+  return finish(driver().cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, function(kernel),
+                                                                 numBlocks, blockSize));
 }

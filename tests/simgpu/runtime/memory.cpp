@@ -10,7 +10,9 @@ using simrt::finish;
 
 namespace {
 
-bool valid(cudaMemcpyKind kind) { return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault; }
+bool valid(cudaMemcpyKind kind) {
+  return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault;
+}
 
 cudaError_t copy(void* dst, const void* src, size_t count, cudaMemcpyKind kind) {
   SIMRT_CONTEXT();
@@ -101,8 +103,8 @@ cudaError_t RT(cudaMalloc)(void** devPtr, size_t size) {
 }
 cudaError_t RT(cudaMallocPitch)(void** devPtr, size_t* pitch, size_t width, size_t height) {
   SIMRT_CONTEXT();
-  return finish(driver().cuMemAllocPitch(reinterpret_cast<CUdeviceptr*>(devPtr), pitch, width,
-                                         height, 4));
+  return finish(
+      driver().cuMemAllocPitch(reinterpret_cast<CUdeviceptr*>(devPtr), pitch, width, height, 4));
 }
 cudaError_t RT(cudaMalloc3D)(cudaPitchedPtr* pitchedDevPtr, cudaExtent extent) {
   SIMRT_CONTEXT();
@@ -116,8 +118,7 @@ cudaError_t RT(cudaMalloc3D)(cudaPitchedPtr* pitchedDevPtr, cudaExtent extent) {
 }
 cudaError_t RT(cudaMallocManaged)(void** devPtr, size_t size, unsigned int flags) {
   SIMRT_CONTEXT();
-  return finish(
-      driver().cuMemAllocManaged(reinterpret_cast<CUdeviceptr*>(devPtr), size, flags));
+  return finish(driver().cuMemAllocManaged(reinterpret_cast<CUdeviceptr*>(devPtr), size, flags));
 }
 cudaError_t RT(cudaFree)(void* devPtr) {
   SIMRT_CONTEXT();
@@ -147,8 +148,8 @@ cudaError_t RT(cudaHostUnregister)(void* ptr) {
 }
 cudaError_t RT(cudaHostGetDevicePointer)(void** pDevice, void* pHost, unsigned int flags) {
   SIMRT_CONTEXT();
-  return finish(driver().cuMemHostGetDevicePointer(reinterpret_cast<CUdeviceptr*>(pDevice), pHost,
-                                                   flags));
+  return finish(
+      driver().cuMemHostGetDevicePointer(reinterpret_cast<CUdeviceptr*>(pDevice), pHost, flags));
 }
 cudaError_t RT(cudaHostGetFlags)(unsigned int* pFlags, void* pHost) {
   SIMRT_CONTEXT();
@@ -176,8 +177,8 @@ cudaError_t RT(cudaMemcpyPeerAsync)(void* dst, int, const void* src, int, size_t
   return finish(
       driver().cuMemcpyPeerAsync(address(dst), nullptr, address(src), nullptr, count, stream));
 }
-cudaError_t RT(cudaMemcpy2D)(void* dst, size_t dpitch, const void* src, size_t spitch,
-                             size_t width, size_t height, cudaMemcpyKind) {
+cudaError_t RT(cudaMemcpy2D)(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width,
+                             size_t height, cudaMemcpyKind) {
   SIMRT_CONTEXT();
   if (width > dpitch || width > spitch) return simrt::fail(cudaErrorInvalidValue);
   CUDA_MEMCPY2D params = rectangle(dst, dpitch, src, spitch, width, height);
@@ -210,8 +211,8 @@ cudaError_t RT(cudaMemcpyBatchAsync)(void* const* dsts, const void* const* srcs,
   }
   return cudaSuccess;
 }
-cudaError_t RT(cudaMemcpyToSymbol)(const void* symbol, const void* src, size_t count,
-                                   size_t offset, cudaMemcpyKind kind) {
+cudaError_t RT(cudaMemcpyToSymbol)(const void* symbol, const void* src, size_t count, size_t offset,
+                                   cudaMemcpyKind kind) {
   char* at = nullptr;
   cudaError_t error = symbol_at(symbol, offset, count, &at);
   return error != cudaSuccess ? error : copy(at, src, count, kind);
@@ -229,8 +230,7 @@ cudaError_t RT(cudaMemcpyToSymbolAsync)(const void* symbol, const void* src, siz
   return error != cudaSuccess ? error : copy_async(at, src, count, kind, stream);
 }
 cudaError_t RT(cudaMemcpyFromSymbolAsync)(void* dst, const void* symbol, size_t count,
-                                          size_t offset, cudaMemcpyKind kind,
-                                          cudaStream_t stream) {
+                                          size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
   char* at = nullptr;
   cudaError_t error = symbol_at(symbol, offset, count, &at);
   return error != cudaSuccess ? error : copy_async(dst, at, count, kind, stream);
@@ -238,8 +238,7 @@ cudaError_t RT(cudaMemcpyFromSymbolAsync)(void* dst, const void* symbol, size_t 
 
 cudaError_t RT(cudaMemset)(void* devPtr, int value, size_t count) {
   SIMRT_CONTEXT();
-  return finish(
-      driver().cuMemsetD8(address(devPtr), static_cast<unsigned char>(value), count));
+  return finish(driver().cuMemsetD8(address(devPtr), static_cast<unsigned char>(value), count));
 }
 cudaError_t RT(cudaMemsetAsync)(void* devPtr, int value, size_t count, cudaStream_t stream) {
   SIMRT_CONTEXT();
@@ -254,9 +253,8 @@ cudaError_t RT(cudaMemset2D)(void* devPtr, size_t pitch, int value, size_t width
 cudaError_t RT(cudaMemset2DAsync)(void* devPtr, size_t pitch, int value, size_t width,
                                   size_t height, cudaStream_t stream) {
   SIMRT_CONTEXT();
-  return finish(driver().cuMemsetD2D8Async(address(devPtr), pitch,
-                                           static_cast<unsigned char>(value), width, height,
-                                           stream));
+  return finish(driver().cuMemsetD2D8Async(
+      address(devPtr), pitch, static_cast<unsigned char>(value), width, height, stream));
 }
 cudaError_t RT(cudaMemset3D)(cudaPitchedPtr p, int value, cudaExtent extent) {
   SIMRT_CONTEXT();
@@ -273,14 +271,13 @@ cudaError_t RT(cudaMemset3DAsync)(cudaPitchedPtr p, int value, cudaExtent extent
 
 cudaError_t RT(cudaMallocAsync)(void** devPtr, size_t size, cudaStream_t hStream) {
   SIMRT_CONTEXT();
-  return finish(
-      driver().cuMemAllocAsync(reinterpret_cast<CUdeviceptr*>(devPtr), size, hStream));
+  return finish(driver().cuMemAllocAsync(reinterpret_cast<CUdeviceptr*>(devPtr), size, hStream));
 }
 cudaError_t RT(cudaMallocFromPoolAsync)(void** ptr, size_t size, cudaMemPool_t memPool,
                                         cudaStream_t stream) {
   SIMRT_CONTEXT();
-  return finish(driver().cuMemAllocFromPoolAsync(reinterpret_cast<CUdeviceptr*>(ptr), size,
-                                                 memPool, stream));
+  return finish(
+      driver().cuMemAllocFromPoolAsync(reinterpret_cast<CUdeviceptr*>(ptr), size, memPool, stream));
 }
 cudaError_t RT(cudaFreeAsync)(void* devPtr, cudaStream_t hStream) {
   SIMRT_CONTEXT();
@@ -300,8 +297,8 @@ cudaError_t RT(cudaDeviceSetMemPool)(int device, cudaMemPool_t memPool) {
 }
 cudaError_t RT(cudaMemPoolCreate)(cudaMemPool_t* memPool, const cudaMemPoolProps* poolProps) {
   SIMRT_CONTEXT();
-  return finish(driver().cuMemPoolCreate(memPool,
-                                         reinterpret_cast<const CUmemPoolProps*>(poolProps)));
+  return finish(
+      driver().cuMemPoolCreate(memPool, reinterpret_cast<const CUmemPoolProps*>(poolProps)));
 }
 cudaError_t RT(cudaMemPoolDestroy)(cudaMemPool_t memPool) {
   SIMRT_CONTEXT();
@@ -352,7 +349,7 @@ cudaError_t RT(cudaPointerGetAttributes)(cudaPointerAttributes* attributes, cons
   if (result != CUDA_SUCCESS) return finish(result);
   *attributes = {};
   attributes->device = device;
-  attributes->type = managed                         ? cudaMemoryTypeManaged
+  attributes->type = managed                        ? cudaMemoryTypeManaged
                      : type == CU_MEMORYTYPE_HOST   ? cudaMemoryTypeHost
                      : type == CU_MEMORYTYPE_DEVICE ? cudaMemoryTypeDevice
                                                     : cudaMemoryTypeUnregistered;

@@ -160,8 +160,8 @@ void RT(__cudaRegisterFunction)(void** fatCubinHandle, const char* hostFun, char
   entry.binary = binary_of(fatCubinHandle);
 }
 
-void RT(__cudaRegisterVar)(void** fatCubinHandle, char* hostVar, char*, const char* deviceName,
-                           int, size_t size, int, int) {
+void RT(__cudaRegisterVar)(void** fatCubinHandle, char* hostVar, char*, const char* deviceName, int,
+                           size_t size, int, int) {
   Registry& state = registry();
   std::unique_lock<std::shared_mutex> lock(state.mutex);
   VariableEntry& entry = state.variables[hostVar];

@@ -48,9 +48,9 @@ cudaError_t need_driver();
 cudaError_t need_context();
 void forget_context(int device);
 
-#define SIMRT_CONTEXT()                                            \
-  do {                                                             \
-    cudaError_t context_error = simrt::need_context();             \
+#define SIMRT_CONTEXT()                                                  \
+  do {                                                                   \
+    cudaError_t context_error = simrt::need_context();                   \
     if (context_error != cudaSuccess) return simrt::fail(context_error); \
   } while (false)
 

@@ -53,8 +53,7 @@ cudaError_t RT(cudaStreamGetDevice)(cudaStream_t hStream, int* device) {
 cudaError_t RT(cudaStreamAttachMemAsync)(cudaStream_t stream, void* devPtr, size_t length,
                                          unsigned int flags) {
   SIMRT_CONTEXT();
-  return finish(
-      driver().cuStreamAttachMemAsync(stream, simrt::address(devPtr), length, flags));
+  return finish(driver().cuStreamAttachMemAsync(stream, simrt::address(devPtr), length, flags));
 }
 cudaError_t RT(cudaLaunchHostFunc)(cudaStream_t stream, cudaHostFn_t fn, void* userData) {
   SIMRT_CONTEXT();
@@ -74,8 +73,7 @@ cudaError_t RT(cudaStreamAddCallback)(cudaStream_t stream, cudaStreamCallback_t 
   };
   SIMRT_CONTEXT();
   if (callback == nullptr) return simrt::fail(cudaErrorInvalidValue);
-  return finish(
-      driver().cuStreamAddCallback(stream, run, new Argument{callback, userData}, flags));
+  return finish(driver().cuStreamAddCallback(stream, run, new Argument{callback, userData}, flags));
 }
 
 cudaError_t RT(cudaEventCreate)(cudaEvent_t* event) {
@@ -158,6 +156,6 @@ cudaError_t RT(cudaStreamUpdateCaptureDependencies)(cudaStream_t stream,
 }
 cudaError_t RT(cudaThreadExchangeStreamCaptureMode)(cudaStreamCaptureMode* mode) {
   SIMRT_CONTEXT();
-  return finish(driver().cuThreadExchangeStreamCaptureMode(
-      reinterpret_cast<CUstreamCaptureMode*>(mode)));
+  return finish(
+      driver().cuThreadExchangeStreamCaptureMode(reinterpret_cast<CUstreamCaptureMode*>(mode)));
 }
