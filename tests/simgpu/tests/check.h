@@ -23,10 +23,10 @@ static int failures = 0;
     }                                                                                    \
   } while (false)
 
-/// Times are real, and the machine may be busy: what must hold is tried up to five times.
+/// Times are real, and the machine may be busy: what must hold is tried many times.
 template <typename Condition>
 bool eventually(Condition condition) {
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < 25; ++i) {
     if (condition()) return true;
   }
   return false;

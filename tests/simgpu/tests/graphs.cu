@@ -1,26 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // Capture, graphs built by hand, instantiation, launch, update. Run with SIMGPU_DEFAULT_KERNEL=1ms.
-#include <chrono>
 #include <cmath>
 
 #include "check.h"
 
 __global__ void node_kernel(int* x) { *x = 1; }
 
-static double now_ms() {
-  using std::chrono::duration;
-  return duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
+// Device time of one launch. It stands behind a kernel, so a pause of this thread does not count.
 static double launch_ms(cudaGraphExec_t exec, cudaStream_t stream) {
-  double start = now_ms();
+  cudaEvent_t begin, end;
+  cudaEventCreate(&begin);
+  cudaEventCreate(&end);
+  node_kernel<<<1, 32, 0, stream>>>(nullptr);
+  cudaEventRecord(begin, stream);
   CHECK_EQ(cudaGraphLaunch(exec, stream), 0);
+  cudaEventRecord(end, stream);
   CHECK_EQ(cudaStreamSynchronize(stream), 0);
-  return now_ms() - start;
+  float ms = 0;
+  CHECK_EQ(cudaEventElapsedTime(&ms, begin, end), 0);
+  cudaEventDestroy(begin);
+  cudaEventDestroy(end);
+  return ms;
 }
 
 static bool near(double value, double expected) {
-  if (std::fabs(value - expected) < 0.9) return true;
+  if (std::fabs(value - expected) < 0.5) return true;
   std::printf("%f is not near %f\n", value, expected);
   return false;
 }
