@@ -100,7 +100,7 @@ class Generator:
     def version_script(self, library, node, extra=()):
         names = read_names(self.options.names, library) + list(extra)
         body = "".join("    %s;\n" % name for name in names)
-        self.out(library + ".map", "%s {\n  global:\n%s  local: *;\n};\n" % (node, body))
+        self.out(library + ".map", ("%s {\n  global:\n%s  local: *;\n};\n" % (node, body)).lstrip())
 
     def stubs(self, library, done, result):
         lines = ["// Generated. Functions without an implementation.\n",
@@ -121,23 +121,23 @@ class Generator:
         call = "impl_%s(%s)" % (base, ", ".join(names))
         text = 'SIMGPU_EXPORT %s %s(%s) {\n' % (result, export, ", ".join(arguments))
         if export != base:
-            text += "  PerThreadDefaultStream per_thread;\n"
+            text += "  PerThreadDefaultStream sim_per_thread;\n"
         if cbid is None or result not in ("CUresult", "cudaError_t"):
             return text + "  return %s;\n}\n" % call
-        text += "  Hub* hub = %s_hub();\n" % kind
-        text += "  const Tool* tool = hub->tool.load(std::memory_order_acquire);\n"
-        text += "  if (__builtin_expect(tool == nullptr, 1)) return %s;\n" % call
-        text += '  static const CallSite site = {%d, %d, "%s"};\n' % (domain, cbid, export)
+        text += "  Hub* sim_hub = %s_hub();\n" % kind
+        text += "  const Tool* sim_tool = sim_hub->tool.load(std::memory_order_acquire);\n"
+        text += "  if (__builtin_expect(sim_tool == nullptr, 1)) return %s;\n" % call
+        text += '  static const CallSite sim_site = {%d, %d, "%s"};\n' % (domain, cbid, export)
         pointer = "nullptr"
         if params and names:
-            text += "  %s params = {%s};\n" % (params, ", ".join(names))
-            pointer = "&params"
+            text += "  %s sim_params = {%s};\n" % (params, ", ".join(names))
+            pointer = "&sim_params"
         symbol = "nullptr"
         if re.search(r"Launch(Cooperative)?Kernel", base):
             function = next((n for n in ("func", "f", "kernel") if n in names), None)
             symbol = "launch_symbol(%s)" % function if function else "nullptr"
-        text += "  CallScope scope(hub, tool, site, %s, %s);\n" % (pointer, symbol)
-        return text + "  return scope.finish(%s);\n}\n" % call
+        text += "  CallScope sim_scope(sim_hub, sim_tool, sim_site, %s, %s);\n" % (pointer, symbol)
+        return text + "  return sim_scope.finish(%s);\n}\n" % call
 
     def api(self, library, macro, protos, domain, cbids, meta, kind, find_cbid, find_params):
         names = read_names(self.options.names, library)
@@ -175,7 +175,7 @@ class Generator:
                  lambda table, name: next((n + "_params" for n in
                                            (name, STREAM_SUFFIX.sub("", name))
                                            if n + "_params" in table), None))
-        self.version_script("libcuda", "SIMGPU", ("simcuda_*",))
+        self.version_script("libcuda", "", ("simcuda_*",))  # the real one has no version node
         self.procs(set(read_names(options.names, "libcuda")))
 
     def procs(self, exported):

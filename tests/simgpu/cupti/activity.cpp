@@ -107,6 +107,7 @@ void deliver(State& s, bool force) {
   if (taken.empty()) return;
   int64_t now = hub()->now_ns();
   int64_t late = simgpu::fault("late_ms");
+  TimestampConversion conversion;
   std::deque<Pending> rest;
   for (Pending& record : taken) {
     bool running = record.ready_ns > now;
@@ -116,6 +117,7 @@ void deliver(State& s, bool force) {
       continue;
     }
     if (running) cut_running_record(record.data, now);
+    conversion.apply(record.data);
     write_record(s, record);
   }
   if (rest.empty()) return;

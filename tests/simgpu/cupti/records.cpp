@@ -394,35 +394,6 @@ size_t record_bytes(uint32_t kind) {
   }
 }
 
-void cut_running_record(void* record, int64_t now_ns) {
-  auto cut = [now_ns](auto* typed) {
-    typed->end = 0;
-    if (typed->start > to_timestamp(now_ns)) typed->start = 0;
-  };
-  switch (static_cast<CUpti_Activity*>(record)->kind) {
-    case CUPTI_ACTIVITY_KIND_KERNEL:
-    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-      cut(static_cast<CUpti_ActivityKernel10*>(record));
-      break;
-    case CUPTI_ACTIVITY_KIND_MEMCPY:
-      cut(static_cast<CUpti_ActivityMemcpy6*>(record));
-      break;
-    case CUPTI_ACTIVITY_KIND_MEMCPY2:
-      cut(static_cast<CUpti_ActivityMemcpyPtoP4*>(record));
-      break;
-    case CUPTI_ACTIVITY_KIND_MEMSET:
-      cut(static_cast<CUpti_ActivityMemset4*>(record));
-      break;
-    case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
-      cut(static_cast<CUpti_ActivityGraphTrace2*>(record));
-      break;
-    default:
-      break;
-  }
-}
-
-bool is_thread_id_system() { return thread_id_type == CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM; }
-
 }  // namespace simcupti
 
 using simcupti::result;

@@ -53,6 +53,17 @@ size_t record_bytes(uint32_t kind);
 /// Marks the times of a record that is still running as this CUPTI's version does.
 void cut_running_record(void* record, int64_t now_ns);
 
-bool is_thread_id_system();
+/// Converts the times of records to the clock of the client's timestamp callback, if it has one.
+class TimestampConversion {
+ public:
+  TimestampConversion();
+  void apply(void* record) const;
+
+ private:
+  bool active_ = false;
+  double slope_ = 1;
+  int64_t from_ = 0;
+  int64_t to_ = 0;
+};
 
 }  // namespace simcupti

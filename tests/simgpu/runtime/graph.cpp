@@ -260,3 +260,22 @@ cudaError_t RT(cudaGraphExecHostNodeSetParams)(cudaGraphExec_t hGraphExec, cudaG
   return finish(driver().cuGraphExecHostNodeSetParams(hGraphExec, node, &params));
 }
 cudaError_t RT(cudaDeviceGraphMemTrim)(int) { return cudaSuccess; }
+cudaError_t RT(cudaGraphNodeGetDependencies)(cudaGraphNode_t node, cudaGraphNode_t* pDependencies,
+                                             cudaGraphEdgeData* edgeData,
+                                             size_t* pNumDependencies) {
+  SIMRT_CONTEXT();
+  return finish(driver().cuGraphNodeGetDependencies(
+      node, pDependencies, reinterpret_cast<CUgraphEdgeData*>(edgeData), pNumDependencies));
+}
+cudaError_t RT(cudaGraphExecMemsetNodeSetParams)(cudaGraphExec_t hGraphExec, cudaGraphNode_t node,
+                                                 const cudaMemsetParams* pNodeParams) {
+  SIMRT_CONTEXT();
+  CUDA_MEMSET_NODE_PARAMS params = set_params(*pNodeParams);
+  return finish(driver().cuGraphExecMemsetNodeSetParams(hGraphExec, node, &params, nullptr));
+}
+cudaError_t RT(cudaGraphExecMemcpyNodeSetParams)(cudaGraphExec_t hGraphExec, cudaGraphNode_t node,
+                                                 const cudaMemcpy3DParms* pNodeParams) {
+  SIMRT_CONTEXT();
+  CUDA_MEMCPY3D params = copy_params(*pNodeParams);
+  return finish(driver().cuGraphExecMemcpyNodeSetParams(hGraphExec, node, &params, nullptr));
+}

@@ -27,6 +27,8 @@ std::vector<CUpti_ActivityAPI> calls;
 std::thread::id main_thread = std::this_thread::get_id();
 bool delivered_elsewhere = false;
 int64_t offset_ns = 0;
+uint64_t latest_start = 0;
+constexpr uint64_t kAheadNs = 5'000'000'000;
 
 std::string row_text(uint32_t device, uint32_t stream, const std::string& kind,
                      const std::string& name, int64_t start, int64_t end, uint64_t bytes,
@@ -45,6 +47,7 @@ void take(CUpti_Activity* record) {
     auto* k = reinterpret_cast<CUpti_ActivityKernel10*>(record);
     seen.push_back(row_text(k->deviceId, k->streamId, "kernel", k->name, device_time(k->start),
                             device_time(k->end), 0, k->correlationId));
+    latest_start = k->start;
     CHECK_EQ(k->gridX, 4);
     CHECK_EQ(k->blockX, 64);
   } else if (record->kind == CUPTI_ACTIVITY_KIND_MEMCPY) {
@@ -278,6 +281,22 @@ int main() {
   cuptiActivityEnableAndDump(CUPTI_ACTIVITY_KIND_CONTEXT);
   cuptiActivityFlushAll(0);
   CHECK_EQ(kinds[CUPTI_ACTIVITY_KIND_CONTEXT], 2);
+
+  // A client's own clock, here five seconds ahead.
+  CHECK_EQ(cuptiActivityRegisterTimestampCallback([]() -> uint64_t {
+             uint64_t now = 0;
+             cuptiGetTimestamp(&now);
+             return now + kAheadNs;
+           }),
+           0);
+  uint64_t now = 0;
+  cuptiGetTimestamp(&now);
+  latest_start = 0;
+  kernel.launch();
+  cudaDeviceSynchronize();
+  cuptiActivityFlushAll(0);
+  CHECK(latest_start > now + kAheadNs - 1'000'000);
+  CHECK(latest_start < now + 2 * kAheadNs);
   CHECK_EQ(cuptiUnsubscribe(subscriber), 0);
   int before = count.enters;
   cudaDeviceSynchronize();
