@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -39,14 +38,10 @@ std::size_t round_down_to_power_of_two(std::size_t value) {
 
 HostCallRecorder g_recorder;
 
-std::int64_t host_now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
 bool HostCallRecorder::prepare(const RecorderOptions& options) {
   options_ = options;
+  gap_threshold_ticks_ = static_cast<std::int64_t>(static_cast<double>(options.gap_threshold_ns) *
+                                                   g_host_clock.ticks_per_ns);
   if (options_.stack_depth > kMaxFrames) options_.stack_depth = kMaxFrames;
   slots_per_ring_ = round_down_to_power_of_two(options.ring_bytes / sizeof(Slot));
   const std::size_t states_bytes = sizeof(ThreadState) * kMaxThreads;
@@ -88,7 +83,7 @@ ThreadState* HostCallRecorder::register_thread() {
     candidate.tid = static_cast<std::uint32_t>(syscall(SYS_gettid));
     candidate.epoch = 0;
     candidate.depth = 0;
-    candidate.last_exit_ns = 0;
+    candidate.last_exit_ticks = 0;
     candidate.stack_hashes.fill(0);
     candidate.ring.init(slots_ + static_cast<std::size_t>(i) * slots_per_ring_, slots_per_ring_);
     candidate.state.store(ThreadState::live, std::memory_order_release);
@@ -139,10 +134,10 @@ void HostCallRecorder::enter(std::uint16_t api, model::ApiRole role, std::uint32
   thread->api = api;
   thread->correlation = correlation;
   thread->stack = 0;
-  const std::int64_t now_ns = host_now_ns();
-  thread->enter_ns = now_ns;
+  const std::int64_t now_ticks = host_ticks();
+  thread->enter_ticks = now_ticks;
   if (options_.capture_stack != nullptr &&
-      (now_ns - thread->last_exit_ns > options_.gap_threshold_ns || model::may_block(role))) {
+      (now_ticks - thread->last_exit_ticks > gap_threshold_ticks_ || model::may_block(role))) {
     take_stack(*thread);
   }
 }
@@ -156,11 +151,11 @@ void HostCallRecorder::exit(std::int32_t result) {
   call.head.kind = RecordKind::call;
   call.head.value = thread->api;
   call.head.stack = thread->stack;
-  call.enter_ns = thread->enter_ns;
-  call.exit_ns = host_now_ns();
+  call.enter_ticks = thread->enter_ticks;
+  call.exit_ticks = host_ticks();
   call.correlation = thread->correlation;
   call.result = result;
-  thread->last_exit_ns = call.exit_ns;
+  thread->last_exit_ticks = call.exit_ticks;
   thread->ring.push(call);
 }
 

@@ -11,12 +11,10 @@
 #include <cstdint>
 
 #include "libgpuidle/model/records.h"
+#include "libgpuidle/record/host_clock.h"
 #include "libgpuidle/record/thread_ring.h"
 
 namespace gpuidle::record {
-
-/// CLOCK_MONOTONIC in ns, by the vdso (about 17 ns). Context: any.
-std::int64_t host_now_ns();
 
 inline constexpr int kMaxFrames = 128;  ///< frames kept of a stack, whatever the setting
 inline constexpr std::size_t kStackCacheSize = 1024;  ///< distinct stacks a thread remembers
@@ -42,8 +40,8 @@ struct ThreadState {
   std::uint16_t api = 0;    ///< of the outermost call
   std::uint32_t stack = 0;  ///< of the outermost call, as CallRecord's
   std::uint32_t correlation = 0;
-  std::int64_t enter_ns = 0;
-  std::int64_t last_exit_ns = 0;
+  std::int64_t enter_ticks = 0;
+  std::int64_t last_exit_ticks = 0;
   std::atomic<std::uint64_t> stacks_failed{0};  ///< wanted, not taken
   std::atomic<std::uint64_t> stacks_truncated{0};
   ThreadRing ring;
@@ -85,6 +83,7 @@ class HostCallRecorder {
   void take_stack(ThreadState& thread);
 
   RecorderOptions options_;
+  std::int64_t gap_threshold_ticks_ = 0;
   ThreadState* threads_ = nullptr;
   Slot* slots_ = nullptr;
   std::size_t slots_per_ring_ = 0;

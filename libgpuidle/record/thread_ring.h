@@ -29,17 +29,17 @@ struct RecordHead {
                             ///< marker: bytes of the name
 };
 
-/// A finished host call. Times are CLOCK_MONOTONIC nanoseconds.
+/// A finished host call. Times are ticks of record::host_ticks().
 struct CallRecord {
   RecordHead head;
-  std::int64_t enter_ns = 0;
-  std::int64_t exit_ns = 0;
+  std::int64_t enter_ticks = 0;
+  std::int64_t exit_ticks = 0;
   std::uint32_t correlation = 0;
   std::int32_t result = 0;
 };
 static_assert(sizeof(CallRecord) == sizeof(Slot));
 
-/// A marker; its name follows in the next slots.
+/// A marker; its name follows in the next slots. Times are CLOCK_MONOTONIC nanoseconds.
 struct MarkerRecord {
   RecordHead head;
   std::int64_t start_ns = 0;

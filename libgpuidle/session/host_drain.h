@@ -11,6 +11,7 @@
 #include "libgpuidle/model/recording.h"
 #include "libgpuidle/record/host_call_recorder.h"
 #include "libgpuidle/stacks/module_map.h"
+#include "libgpuidle/timeline/clock_map.h"
 
 namespace gpuidle::session {
 
@@ -19,6 +20,9 @@ class HostDrain {
  public:
   HostDrain(record::HostCallRecorder& recorder, model::Tables& tables)
       : recorder_(recorder), tables_(tables) {}
+
+  /// Ties the hooks' clock to CLOCK_MONOTONIC at this moment. Twice before the first drain().
+  void sample_clock();
 
   /// Moves everything that is in the rings to `slice`. Returns the number of records moved.
   std::size_t drain(model::Slice& slice);
@@ -45,6 +49,7 @@ class HostDrain {
   record::HostCallRecorder& recorder_;
   model::Tables& tables_;
   stacks::ModuleMap modules_;
+  timeline::TickMap clock_;
   std::array<Known, record::kMaxThreads> known_{};
   std::vector<record::Slot> slots_;
   std::vector<model::FrameId> frames_;

@@ -191,6 +191,7 @@ void Session::choose_source() {
     info.source_reason = "this kernel cannot wipe a page on fork (Linux 4.14 or newer is needed)";
     return;
   }
+  record::choose_host_clock();
   record::RecorderOptions options;
   options.ring_bytes = std::size_t{parts_->config.ring_kib} * 1024;
   options.stack_depth = static_cast<int>(parts_->config.stack_depth);
@@ -209,6 +210,7 @@ void Session::choose_source() {
     return;
   }
   parts_->host = std::make_unique<HostDrain>(record::g_recorder, parts_->tables);
+  parts_->host->sample_clock();
 
   std::string why_no_cupti = "GPUIDLE_SOURCE=interposition";
   if (limit != base::SourceLimit::interposition) {

@@ -43,4 +43,30 @@ std::int64_t ClockMap::to_host(std::int64_t device_ns) const {
          static_cast<std::int64_t>(share * static_cast<double>(change_ns));
 }
 
+void TickMap::add(TickPair pair) {
+  if (!pairs_.empty() && pair.ticks <= pairs_.back().ticks) return;
+  pairs_.push_back(pair);
+  if (pairs_.size() <= kMaxPairs) return;
+  std::size_t kept = 1;  // the first pair always stays
+  for (std::size_t i = 2; i < pairs_.size(); ++i) {
+    const bool is_old = i < kMaxPairs / 2;
+    if (!is_old || i % 2 == 0) pairs_[kept++] = pairs_[i];
+  }
+  pairs_.resize(kept);
+}
+
+std::int64_t TickMap::to_host(std::int64_t ticks) const {
+  auto after =
+      std::upper_bound(pairs_.begin(), pairs_.end(), ticks,
+                       [](std::int64_t value, const TickPair& pair) { return value < pair.ticks; });
+  if (after == pairs_.begin()) ++after;
+  if (after == pairs_.end()) --after;
+  const TickPair& right = *after;
+  const TickPair& left = *(after - 1);
+  const double ns_per_tick = static_cast<double>(right.host_ns - left.host_ns) /
+                             static_cast<double>(right.ticks - left.ticks);
+  return left.host_ns +
+         static_cast<std::int64_t>(static_cast<double>(ticks - left.ticks) * ns_per_tick);
+}
+
 }  // namespace gpuidle::timeline

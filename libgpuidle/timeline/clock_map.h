@@ -42,4 +42,28 @@ class ClockMap {
   std::uint64_t step_count_ = 0;
 };
 
+/// The same moment as ticks of the processor and as ns of the host's clock.
+struct TickPair {
+  std::int64_t ticks = 0;
+  std::int64_t host_ns = 0;
+};
+
+/// Turns ticks of record::host_ticks() into CLOCK_MONOTONIC ns, by straight lines between pairs.
+/// Context: drain.
+class TickMap {
+ public:
+  static constexpr std::size_t kMaxPairs = 1024;
+
+  /// Pairs must come in ascending order. When there are too many, every other one of the older half
+  /// goes: recent stamps, nearly all, stay exact, and a call that was entered an hour ago is placed
+  /// by pairs minutes apart.
+  void add(TickPair pair);
+  /// Needs at least two pairs. Stamps beyond them are placed by the nearest line.
+  std::int64_t to_host(std::int64_t ticks) const;
+  std::size_t pair_count() const { return pairs_.size(); }
+
+ private:
+  std::vector<TickPair> pairs_;
+};
+
 }  // namespace gpuidle::timeline

@@ -55,4 +55,33 @@ TEST_CASE("old pairs go, the newest stay", "[timeline][unit]") {
   CHECK(map.to_host(2'999'500'000'007) == 2'999'500'000'000);
 }
 
+TEST_CASE("ticks become ns by the line between the pairs around them", "[timeline][unit]") {
+  TickMap map;
+  map.add({1'000, 500});
+  map.add({3'000, 1'500});  // 2 ticks per ns
+  map.add({7'000, 5'500});  // 1 tick per ns
+  CHECK(map.to_host(1'000) == 500);
+  CHECK(map.to_host(2'000) == 1'000);
+  CHECK(map.to_host(5'000) == 3'500);
+  CHECK(map.to_host(0) == 0);          // before the first pair: its line
+  CHECK(map.to_host(9'000) == 7'500);  // after the last: its line
+  map.add({7'000, 9'999});             // a pair that does not move on is no pair
+  CHECK(map.pair_count() == 3);
+}
+
+TEST_CASE("ticks stay exact near the end and ordered everywhere while pairs are thinned out",
+          "[timeline][unit]") {
+  TickMap map;
+  constexpr std::int64_t kPairs = 100'000;
+  for (std::int64_t i = 0; i < kPairs; ++i) map.add({i * 40'000'000, i * 20'000'000});
+  CHECK(map.pair_count() <= TickMap::kMaxPairs);
+  CHECK(map.to_host((kPairs - 2) * 40'000'000 + 20) == (kPairs - 2) * 20'000'000 + 10);
+  std::int64_t last_ns = -1;
+  for (std::int64_t i = 0; i < kPairs; i += 997) {
+    const std::int64_t now_ns = map.to_host(i * 40'000'000);
+    REQUIRE(now_ns > last_ns);
+    last_ns = now_ns;
+  }
+}
+
 }  // namespace gpuidle::timeline

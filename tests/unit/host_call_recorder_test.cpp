@@ -113,7 +113,7 @@ TEST_CASE("of nested calls only the outermost is recorded", "[record][unit]") {
   CHECK(drained.calls[0].head.value == 3);
   CHECK(drained.calls[0].correlation == 11);
   CHECK(drained.calls[0].result == 2);
-  CHECK(drained.calls[0].enter_ns <= drained.calls[0].exit_ns);
+  CHECK(drained.calls[0].enter_ticks <= drained.calls[0].exit_ticks);
 }
 
 TEST_CASE("a stack is taken at a thread's first call and at blocking calls, and defined once",

@@ -85,8 +85,8 @@ TEST_CASE("nothing is lost or torn between a writing and a reading thread", "[re
   std::thread writer([&] {
     for (std::uint32_t i = 0; i < kCount;) {
       CallRecord record = call(i);
-      record.enter_ns = i;
-      record.exit_ns = ~std::int64_t{i};
+      record.enter_ticks = i;
+      record.exit_ticks = ~std::int64_t{i};
       if (r.ring.push(record)) {
         ++i;
       } else {
@@ -103,8 +103,8 @@ TEST_CASE("nothing is lost or torn between a writing and a reading thread", "[re
       Slot slot;
       r.ring.peek(i, 1, &slot);
       const CallRecord record = as_call(slot);
-      all_match &= record.correlation == expected && record.enter_ns == expected &&
-                   record.exit_ns == ~std::int64_t{expected};
+      all_match &= record.correlation == expected && record.enter_ticks == expected &&
+                   record.exit_ticks == ~std::int64_t{expected};
       ++expected;
     }
     r.ring.release(count);
