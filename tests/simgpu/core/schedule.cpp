@@ -6,11 +6,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <list>
-#include <thread>
 
+#include "core/background.h"
 #include "core/clock.h"
 #include "core/graph.h"
 #include "core/settings.h"
@@ -264,7 +265,7 @@ Mark schedule_work(Stream* stream, Work&& work) {
   Scheduler& state = scheduler();
   if (work.host_function && !state.dispatcher_runs) {
     state.dispatcher_runs = true;
-    std::thread(dispatch).detach();
+    start_background_thread("simgpu-host", dispatch);
   }
   if (work.pending.empty() && !work.host_function) {
     start_work(&work);

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
-#include <thread>
 #include <vector>
 
+#include "core/background.h"
 #include "core/settings.h"
 #include "cupti/state.h"
 
@@ -139,7 +139,7 @@ void work() {
 }
 
 void start_worker() {
-  if (!state().worker_runs.exchange(true)) std::thread(work).detach();
+  if (!state().worker_runs.exchange(true)) simgpu::start_background_thread("simgpu-cupti", work);
 }
 
 CUptiResult flush(uint32_t flag) {

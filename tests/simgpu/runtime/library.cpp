@@ -33,16 +33,15 @@ cudaError_t RT(cudaLibraryGetKernel)(cudaKernel_t* pKernel, cudaLibrary_t librar
 cudaError_t RT(cudaLibraryGetGlobal)(void** dptr, size_t* bytes, cudaLibrary_t library,
                                      const char* name) {
   SIMRT_CONTEXT();
-  return finish(driver().cuLibraryGetGlobal(reinterpret_cast<CUdeviceptr*>(dptr), bytes, library,
-                                            name));
+  return finish(
+      driver().cuLibraryGetGlobal(reinterpret_cast<CUdeviceptr*>(dptr), bytes, library, name));
 }
 cudaError_t RT(cudaLibraryGetKernelCount)(unsigned int* count, cudaLibrary_t lib) {
   SIMRT_CONTEXT();
   return finish(driver().cuLibraryGetKernelCount(count, lib));
 }
 
-cudaError_t RT(cudaStreamSetAttribute)(cudaStream_t, cudaStreamAttrID,
-                                       const cudaStreamAttrValue*) {
+cudaError_t RT(cudaStreamSetAttribute)(cudaStream_t, cudaStreamAttrID, const cudaStreamAttrValue*) {
   SIMRT_CONTEXT();
   return cudaSuccess;
 }
