@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "libgpuidle/report/utf8.h"
+
 namespace gpuidle::report {
 namespace {
 
@@ -13,11 +15,22 @@ bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0U) ==
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Control characters of a hostile name would otherwise steer the terminal.
+// Control characters of a hostile name would otherwise steer the terminal; in UTF-8 those of the
+// second set, U+0080 to U+009F, start with C2.
 std::string printable(std::string_view text) {
-  std::string clean(text);
-  for (char& c : clean) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+  std::string clean;
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    const auto first = static_cast<unsigned char>(text[0]);
+    const bool is_control =
+        length == 1 ? first < 0x20 || first == 0x7F
+                    : length == 2 && first == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0;
+    if (length == 0 || is_control) {
+      clean += '?';
+    } else {
+      clean.append(text, 0, length);
+    }
+    text.remove_prefix(length == 0 ? 1 : length);
   }
   return clean;
 }
@@ -120,7 +133,8 @@ std::string wrap(std::string_view text, std::string_view first_indent, std::size
     const std::string_view word = text.substr(0, end);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     if (word.empty()) continue;
-    const std::size_t width = columns_of(word);
+    const std::string shown = printable(word);
+    const std::size_t width = columns_of(shown);
     if (!is_line_start && column + 1 + width > kColumns) {
       wrapped += '\n';
       wrapped.append(indent, ' ');
@@ -131,7 +145,7 @@ std::string wrap(std::string_view text, std::string_view first_indent, std::size
       wrapped += ' ';
       ++column;
     }
-    wrapped += printable(word);
+    wrapped += shown;
     column += width;
     is_line_start = false;
   }

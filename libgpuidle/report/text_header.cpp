@@ -96,7 +96,11 @@ std::string no_records_verdict(const ReportInput& input) {
   const model::RecordingInfo& info = input.recording.info();
   const std::uint64_t launches = std::max(info.launch_calls, input.found.enqueue_count);
   std::string text = "No GPU records: ";
-  if (launches > 0) {
+  if (info.detail_level == "gaps") {
+    text +=
+        "this recording keeps idle gaps only, and this report needs every operation. Record with "
+        "detail level full.";
+  } else if (launches > 0) {
     text += fmt::format(
         "the program made {} that put work on a GPU, but what the GPU did is not in this "
         "recording. Nothing can be said about how idle it was.",

@@ -247,6 +247,7 @@ TEST_CASE("numbers have four digits, a unit, and no false zeros", "[report][unit
   CHECK(report::format_count(1234567) == "1,234,567");
   CHECK(report::count_of(1, "copy") == "1 copy");
   CHECK(report::count_of(2, "copy") == "2 copies");
+  CHECK(report::elide("a\x1b[1m\xC2\x9B\xFFz", 20) == "a?[1m??z");
   CHECK(report::elide("abcdefghij", 7) == "ab...ij");
   CHECK(report::elide_front("a/long/path/file.py", 10) == "...file.py");
 }
