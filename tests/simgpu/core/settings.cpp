@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -44,6 +45,23 @@ void read_bandwidth(Settings* settings) {
   }
 }
 
+// A misspelt fault would make a test pass that tests nothing.
+void check_faults(const std::string& list) {
+  static const char* const kNames[] = {
+      "cuinit",     "launch",          "subscribe",           "cupti_version",
+      "no_records", "zero_timestamps", "reversed_timestamps", "drop_every",
+      "late_ms",    "flush_hangs"};
+  for (size_t at = 0; at < list.size();) {
+    size_t end = list.find(',', at);
+    if (end == std::string::npos) end = list.size();
+    std::string name = list.substr(at, std::min(end, list.find('=', at)) - at);
+    bool known = false;
+    for (const char* entry : kNames) known = known || name == entry;
+    if (!known) say(("simgpu: unknown fault in SIMGPU_FAULT: " + name + "\n").c_str());
+    at = end + 1;
+  }
+}
+
 Settings* read_settings() {
   auto* result = new Settings;
   auto text = [](const char* name) {
@@ -69,6 +87,7 @@ Settings* read_settings() {
   result->kernels_file = text("SIMGPU_KERNELS");
   result->timeline_file = text("SIMGPU_TIMELINE");
   result->fault = text("SIMGPU_FAULT");
+  check_faults(result->fault);
   return result;
 }
 
