@@ -20,7 +20,7 @@ namespace gpuidle::symbols {
 class SymbolModule {
  public:
   struct Name {
-    std::string function;  ///< demangled
+    std::string function;  ///< demangled, without parameters
     bool is_exact = false;
   };
 

@@ -19,8 +19,9 @@ namespace gpuidle::symbols {
 class SymbolModule;
 
 struct ResolvedFrame {
-  /// Demangled function name; "<module base name>+0x<offset from the module's begin>" where no
-  /// symbol covers the address; "0x<address>" where the module is not known either. Never empty.
+  /// Demangled function name without its parameters; "<module base name>+0x<offset from the
+  /// module's begin>" where no symbol covers the address; "0x<address>" where the module is not
+  /// known either. Never empty.
   std::string function;
   std::string module;  ///< path of the object file as recorded; "" for Python, foreign, unknown
   std::string file;    ///< source file as the debug information or Python names it; "" = unknown

@@ -188,7 +188,7 @@ TEST_CASE("a local function is named from .symtab and found nowhere in a strippe
   const FrameId exported =
       fixture.add_frame(tables, stripped, fixture.build_id, fixture.exported + 1);
   Symbolizer symbolizer(tables, "/nonexistent");
-  CHECK(symbolizer.resolve(whole).function == "fixture::local_step(int)");
+  CHECK(symbolizer.resolve(whole).function == "fixture::local_step");
   CHECK(symbolizer.resolve(whole).is_exact);
   CHECK(symbolizer.resolve(whole).line > 0);
 
@@ -199,6 +199,20 @@ TEST_CASE("a local function is named from .symtab and found nowhere in a strippe
   CHECK_FALSE(symbolizer.resolve(bare).is_exact);
   CHECK(symbolizer.resolve(bare).line == 0);
   CHECK(symbolizer.resolve(exported).function == "fixture_exported");
+}
+
+TEST_CASE("a function is named without its parameters", "[symbols][unit]") {
+  const Fixture fixture;
+  void* const handle = dlopen(SYMBOLS_FIXTURE, RTLD_NOW | RTLD_LOCAL);
+  void* const function = dlsym(handle, "_ZNK7fixture8CallableclEPFviEi");
+  REQUIRE(function != nullptr);
+  Dl_info info{};
+  REQUIRE(dladdr(function, &info) != 0);
+  SymbolModule module(fixture.path, fixture.build_id, "/nonexistent");
+  const auto name = module.name_of(reinterpret_cast<std::uint64_t>(function) -
+                                   reinterpret_cast<std::uint64_t>(info.dli_fbase));
+  REQUIRE(name);
+  CHECK(name->function == "fixture::Callable::operator()");
 }
 
 TEST_CASE("a separate debug file with the same build id names a stripped module",
@@ -220,7 +234,7 @@ TEST_CASE("a separate debug file with the same build id names a stripped module"
       fixture.add_frame(tables, SYMBOLS_FIXTURE_DIR "/symbols_fixture_stripped.so",
                         fixture.build_id, fixture.local + 1);
   Symbolizer symbolizer(tables, directory / "");
-  CHECK(symbolizer.resolve(frame).function == "fixture::local_step(int)");
+  CHECK(symbolizer.resolve(frame).function == "fixture::local_step");
   CHECK(std::filesystem::path(symbolizer.resolve(frame).file).filename() == "symbols_fixture.cpp");
 }
 
@@ -295,7 +309,7 @@ TEST_CASE("truncated at any length, an object file names nothing wrong and crash
     module.place_of(fixture.local);
     if (!name) continue;
     ++named_count;
-    CHECK(name->function == "fixture::local_step(int)");
+    CHECK(name->function == "fixture::local_step");
   }
   // The section headers lie at the end of the file, so a shorter one has no symbol table to read.
   CHECK(named_count == 0);

@@ -18,3 +18,17 @@ extern "C" __attribute__((visibility("default"))) int fixture_exported(int value
 extern "C" __attribute__((visibility("default"))) fixture::Function fixture_local_address() {
   return &fixture::local_step;
 }
+
+namespace fixture {
+
+// Names whose demangled form has parentheses in more places than the parameter list.
+struct Callable {
+  int operator()(void (*callback)(int), int value) const;
+};
+__attribute__((visibility("default"))) int Callable::operator()(void (*callback)(int),
+                                                                int value) const {
+  callback(value);
+  return value;
+}
+
+}  // namespace fixture
