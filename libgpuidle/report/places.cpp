@@ -45,6 +45,10 @@ constexpr std::string_view kForeignFunctions[] = {
     "at::",     "c10::",          "torch::",  "aten::",
     "<built-in"};
 
+// How every thread and program begins; nobody needs to see it.
+constexpr std::string_view kStartFunctions[] = {
+    "_start", "__libc_start", "start_thread", "clone", "__clone", "execute_native_thread_routine"};
+
 template <typename Patterns>
 bool has_any_prefix(std::string_view text, const Patterns& patterns) {
   return std::any_of(std::begin(patterns), std::end(patterns), [&](std::string_view pattern) {
@@ -105,6 +109,10 @@ Place Places::of(model::StackId stack) {
     place.frames.push_back(symbolizer_.resolve(frames[i]));
     if (!place.user_frame && is_users(place.frames.back())) place.user_frame = i;
   }
+  while (!place.frames.empty() && has_any_prefix(place.frames.back().function, kStartFunctions)) {
+    place.frames.pop_back();
+  }
+  if (place.user_frame && *place.user_frame >= place.frames.size()) place.user_frame.reset();
   return place;
 }
 
@@ -134,20 +142,22 @@ std::vector<analysis::GapGroup> joined_by_line(const std::vector<analysis::GapGr
 }
 
 std::string describe(const symbols::ResolvedFrame& frame, std::size_t width) {
-  std::string where;
-  if (!frame.file.empty()) {
-    where = std::string(frame.file);
-    if (frame.line != 0) where += ":" + std::to_string(frame.line);
-  } else if (!frame.module.empty()) {
-    where = std::string(base_name(frame.module));
-  }
-  if (where.empty()) return elide(frame.function, width);
-  // Where both do not fit, each gets about half.
+  const std::string_view path =
+      !frame.file.empty() ? std::string_view(frame.file) : base_name(frame.module);
+  if (path.empty()) return elide(frame.function, width);
+  const std::string line =
+      !frame.file.empty() && frame.line != 0 ? ":" + std::to_string(frame.line) : std::string();
   constexpr std::size_t kMarks = 3;  // " (" and ")"
-  const std::size_t beside = columns_of(frame.function) + kMarks;
-  where = elide_front(where, std::max(width / 2, width > beside ? width - beside : 0));
-  const std::size_t left = columns_of(where) + kMarks;
-  return elide(frame.function, width > left ? width - left : 8) + " (" + where + ")";
+  const std::size_t function_columns = columns_of(frame.function);
+  const std::size_t left =
+      width > function_columns + kMarks ? width - function_columns - kMarks : 0;
+  // The whole path if there is room, else the file's name; where that does not fit either, function
+  // and file get about half each.
+  std::string where = std::string(path) + line;
+  if (columns_of(where) > left) where = std::string(base_name(path)) + line;
+  where = elide_front(where, std::max(width / 2, left));
+  const std::size_t taken = columns_of(where) + kMarks;
+  return elide(frame.function, width > taken ? width - taken : 0) + " (" + where + ")";
 }
 
 }  // namespace gpuidle::report

@@ -28,7 +28,8 @@ class Places {
   /// `tables` must outlive this object.
   explicit Places(const model::Tables& tables);
 
-  /// Names the frames of a stack; no frames if `stack` is 0 or unknown.
+  /// Names the frames of a stack, without the C library's start of program or thread; no frames if
+  /// `stack` is 0 or unknown.
   Place of(model::StackId stack);
   /// Name of a call; empty if it is not known.
   std::string_view api_name(model::ApiId api) const;
@@ -49,7 +50,8 @@ class Places {
 std::vector<analysis::GapGroup> joined_by_line(const std::vector<analysis::GapGroup>& groups,
                                                Places& places);
 
-/// "function (file:line)", "function (module)" or "function", within `width` columns.
+/// "function (file:line)", "function (module)" or "function", within `width` columns; a path that
+/// does not fit is cut down to the file's name.
 std::string describe(const symbols::ResolvedFrame& frame, std::size_t width);
 
 }  // namespace gpuidle::report

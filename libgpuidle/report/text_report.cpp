@@ -107,6 +107,9 @@ std::string origin_of(const Places& places, const Gap& gap, const IdleSplit& spl
   if (2 * split.device_ns > split.total_ns()) {
     return "the work was queued by " + closing + ", and the device had not started it";
   }
+  if (!is_blocked && 2 * split.call_ns > split.total_ns()) {
+    return "the host was inside " + closing + ", which queued the next work";
+  }
   if (!is_blocked) return fmt::format("{} {}", word_of(gap.opener).phrase, closing);
   return fmt::format("{} {}; next came {}", word_of(gap.opener).phrase,
                      call_or_unknown(places, gap.blocking->api), closing);
