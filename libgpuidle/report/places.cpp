@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libgpuidle/report/places.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cstdlib>
 #include <map>
-#include <memory>
 #include <string_view>
 #include <tuple>
 
 #include "libgpuidle/report/format.h"
+#include "libgpuidle/symbols/demangle.h"
 
 namespace gpuidle::report {
 namespace {
@@ -72,18 +69,11 @@ bool is_vendor_call(std::string_view function) {
   return false;
 }
 
-std::string demangled(const std::string& name) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> text(
-      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
-  return status == 0 && text ? std::string(text.get()) : name;
-}
-
 }  // namespace
 
 Places::Places(const model::Tables& tables) : tables_(tables), symbolizer_(tables) {
   for (const model::Kernel& kernel : tables.kernels()) {
-    if (kernel.name != 0) kernel_names_.insert(demangled(std::string(tables.string(kernel.name))));
+    if (kernel.name != 0) kernel_names_.insert(symbols::demangle(tables.string(kernel.name)));
   }
 }
 

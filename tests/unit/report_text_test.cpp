@@ -209,6 +209,15 @@ TEST_CASE("stacks that meet in one line of the program count as one place", "[re
   CHECK(origins[0].total_ns == found.idle_ns());
 }
 
+TEST_CASE("the launch stub that bears a kernel's name is not the user's line", "[report][unit]") {
+  LedgerRecording recording;
+  const auto stack = recording.stack(
+      {{"cudaLaunchKernel", "", 0}, {"saxpy", "kernels.cu", 3}, {"train_step", "train.cu", 20}});
+  recording.kernel(ms(1), ms(2), recording.launch(ms(0), ms(0.5)), "_Z5saxpyPfi");
+  recording.kernel(ms(4), ms(5), recording.launch(ms(3), ms(3.5), stack), "_Z5saxpyPfi");
+  CHECK(contains(show(&recording).text, "  1. train_step (train.cu:20)"));
+}
+
 TEST_CASE("the JSON documents carry the figures of the text", "[report][unit]") {
   LedgerRecording recording;
   fill_scalar_read(&recording, 60);
