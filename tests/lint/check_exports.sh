@@ -9,7 +9,8 @@ set -euo pipefail
 library="${1:?usage: check_exports.sh LIBGPUIDLE.SO ROOT}"
 root="${2:?usage: check_exports.sh LIBGPUIDLE.SO ROOT}"
 
-# dlsym: programs that look CUDA up at run time; _exit, _Exit: ends that run no destructor; InitializeInjection: CUDA_INJECTION64_PATH.
+# dlsym: programs that look CUDA up at run time; _exit, _Exit: ends that run no destructor;
+# InitializeInjection: CUDA_INJECTION64_PATH.
 doors='dlsym
 _exit
 _Exit

@@ -10,14 +10,16 @@ import run_simulated as sim
 
 FAILED, USAGE, WRONG_FORMAT = 1, 2, 5
 READING = ("report", "gaps", "info", "dump")
-GOLDEN = sim.SOURCE / "tests/golden"
-
-
-def golden_trace():
-    return next(iter(sorted(GOLDEN.rglob("*.gpuidle"))), None)
 
 
 class BadInput(sim.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        """A whole trace to truncate and to change."""
+        with sim.folder() as folder:
+            seen = sim.run([str(sim.PROGRAM), "20", "exit"], folder)
+            cls.whole_trace = seen.trace.read_bytes()
+
     def assert_refused(self, command, path, status, *words):
         finished = sim.gpuidle(command, path)
         where = f"gpuidle {command} {path}: {finished.stderr}"
@@ -86,9 +88,7 @@ class BadInput(sim.TestCase):
                     self.assertEqual(len(finished.stderr.splitlines()), 1, finished.stderr)
 
     def test_a_truncated_trace_is_read_as_far_as_it_goes_or_refused_in_one_line(self):
-        trace = golden_trace()
-        self.assertIsNotNone(trace, f"no golden trace under {GOLDEN}")
-        whole = trace.read_bytes()
+        whole = self.whole_trace
         for length in sorted({*range(0, 64, 7), *range(64, len(whole), max(1, len(whole) // 40))}):
             path = self.write("truncated.gpuidle", whole[:length])
             for command in READING:
@@ -99,9 +99,7 @@ class BadInput(sim.TestCase):
                         self.assertEqual(len(finished.stderr.splitlines()), 1, finished.stderr)
 
     def test_a_newer_major_version_is_refused_with_both_versions(self):
-        trace = golden_trace()
-        self.assertIsNotNone(trace, f"no golden trace under {GOLDEN}")
-        content = bytearray(trace.read_bytes())
+        content = bytearray(self.whole_trace)
         content[12] = 9  # the header's major version: 8 bytes magic, then header size
         path = self.write("newer.gpuidle", bytes(content))
         for command in READING:

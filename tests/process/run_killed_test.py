@@ -4,6 +4,7 @@
 import concurrent.futures
 import json
 import random
+import re
 import signal
 import subprocess
 import time
@@ -15,6 +16,7 @@ RUNS = 50
 SECOND_NS = 1_000_000_000
 # Device times come from the timeline's clock and pass through the clock map.
 TOLERANCE_NS = 100_000
+WHITESPACE = re.compile(r"\s*")
 
 
 def kill_after(folder, delay_s):
@@ -34,7 +36,13 @@ def activities_of(trace):
     finished = sim.gpuidle("dump", trace, "--json")
     if finished.returncode != 0:
         raise AssertionError(f"dump exited with {finished.returncode}: {finished.stderr}")
-    rows = [json.loads(line) for line in finished.stdout.splitlines()]
+    decoder = json.JSONDecoder()
+    text = finished.stdout
+    rows, at = [], 0
+    while at < len(text):
+        row, end = decoder.raw_decode(text, at)
+        rows.append(row)
+        at = WHITESPACE.match(text, end).end()
     return [row for row in rows if row.get("type") == "activity"]
 
 

@@ -4,8 +4,7 @@
 import run_simulated as sim
 import run_timeline
 
-# The timeline is exact; the report's device times come through the clock map, and its H ends where
-# the call was entered, the timeline's where the operation was queued.
+# The timeline is exact; the report's device times come through the clock map.
 TOLERANCE_RATIO = 0.01
 
 
@@ -19,10 +18,14 @@ class Ledger(sim.TestCase):
         self.assert_close(device["wall_ns"], wall_ns, wall_ns, "wall")
         self.assert_close(device["any_busy_ns"], truth.busy_ns, wall_ns, "busy")
         self.assert_close(device["idle_ns"], truth.idle_ns, wall_ns, "idle")
+        # H ends where the call was entered, the timeline's where the operation was queued inside it.
         split = device["idle_split"]
-        queued_ns = split["being_queued_ns"] + split["queued_not_started_ns"]
-        self.assert_close(split["nothing_queued_ns"], truth.host_ns, wall_ns, "H")
-        self.assert_close(queued_ns, truth.queued_ns, wall_ns, "A + D")
+        slack_ns = TOLERANCE_RATIO * wall_ns
+        self.assertLessEqual(split["nothing_queued_ns"], truth.host_ns + slack_ns)
+        self.assertGreaterEqual(split["nothing_queued_ns"] + split["being_queued_ns"],
+                                truth.host_ns - slack_ns)
+        self.assertLessEqual(split["queued_not_started_ns"], truth.queued_ns + slack_ns)
+        self.assertEqual(split["not_known_ns"], 0)
         self.assertEqual(device["not_observed_ns"], 0)
         self.assertEqual(device["kernel_count"], truth.kernels)
         self.assertEqual(device["copy_count"], truth.copies)
@@ -40,8 +43,14 @@ class Ledger(sim.TestCase):
         self.assertEqual(report["recording"]["end"], "clean")
         self.assertEqual(report["losses"]["total"], 0, report["losses"])
         self.assertEqual(len(report["devices"]), 1)
-        self.check_device(report["devices"][0],
-                          run_timeline.ledger_of(run_timeline.read_operations(seen.timeline)))
+        device = report["devices"][0]
+        truth = run_timeline.ledger_of(run_timeline.read_operations(seen.timeline))
+        self.check_device(device, truth)
+        # Gaps of milliseconds: here the time inside the call must not matter either.
+        split = device["idle_split"]
+        self.assert_close(split["nothing_queued_ns"], truth.host_ns, truth.wall_ns, "H")
+        self.assert_close(split["being_queued_ns"] + split["queued_not_started_ns"],
+                          truth.queued_ns, truth.wall_ns, "A + D")
         first = report["idle_origins"][0]
         self.assertGreater(first["idle_ns"], 0.5 * report["devices"][0]["idle_ns"])
         self.assertIsNotNone(first["user_frame_index"], first)

@@ -57,22 +57,37 @@ class Modes(sim.TestCase):
             self.assertEqual(report.returncode, 6, report.stdout)
 
     def test_cupti_without_any_record_reads_as_no_gpu_records(self):
-        seen = self.run_program(SIMGPU_FAULT="norecords")
+        seen = self.run_program(SIMGPU_FAULT="no_records")
         finished = sim.gpuidle("report", seen.trace)
         self.assertEqual(finished.returncode, 6, finished.stdout)
-        self.assertIn("no GPU records", finished.stdout)
+        self.assertIn("No GPU records", finished.stdout)
         self.assertNotIn("100 %", finished.stdout)
 
-    def test_records_without_or_with_reversed_times_are_counted_as_lost(self):
-        for fault, reason in (("zerotimes", "zero_timestamp"), ("reversed", "reversed_timestamp")):
+    def test_records_without_or_with_reversed_times_or_dropped_are_counted_as_lost(self):
+        for fault, reason in (("zero_timestamps=3", "zero_timestamp"),
+                              ("reversed_timestamps=3", "reversed_timestamp"),
+                              ("drop_every=5", "cupti_dropped")):
             with self.subTest(fault=fault):
                 folder = self.folder / fault
                 folder.mkdir()
                 seen = sim.run([str(sim.PROGRAM), "60", "exit"], folder, SIMGPU_FAULT=fault)
                 self.assertEqual(seen.status, 3, seen.stderr)
-                finished = sim.gpuidle("info", seen.trace, "--json")
-                self.assertIn(finished.returncode, (0, 6), finished.stderr)
-                self.assertIn(reason, finished.stdout)
+                losses = sim.gpuidle_json("report", seen.trace)["losses"]
+                self.assertGreater(losses[reason], 0, losses)
+                self.assertEqual(sim.gpuidle("report", seen.trace, "--strict").returncode, 3)
+
+    def test_a_flush_that_hangs_does_not_keep_the_program_from_ending(self):
+        seen = self.run_program(SIMGPU_FAULT="flush_hangs")
+        self.assertEqual(sim.gpuidle("info", seen.trace).returncode, 0)
+
+    def test_a_device_that_cannot_be_used_is_the_programs_own_error(self):
+        command = [str(sim.PROGRAM), "60", "exit"]
+        without = sim.run(command, self.subfolder("without"), preload=False,
+                          SIMGPU_FAULT="cuinit=100")
+        seen = sim.run(command, self.subfolder("with"), SIMGPU_FAULT="cuinit=100")
+        self.assertEqual(without.status, 9)
+        self.assertEqual(seen.status, 9)
+        self.assertEqual(seen.stdout, without.stdout)
 
     def test_a_missing_cupti_is_host_calls_only(self):
         seen = self.run_program(GPUIDLE_CUPTI_LIBRARY="/nonexistent/libcupti.so")
