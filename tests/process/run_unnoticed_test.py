@@ -44,6 +44,27 @@ class Unnoticed(sim.TestCase):
                 self.assertEqual(seen.status, without.status, seen.stderr)
                 self.assertTrue(seen.trace.exists())
 
+    def test_gpuidle_run_exits_like_the_program_and_leaves_its_output_alone(self):
+        statuses = {"return": 0, "exit": 3, "_exit": 4, "abort": 134, "segfault": 139}
+        for how, status in statuses.items():
+            with self.subTest(end=how):
+                folder = self.folder / how
+                folder.mkdir()
+                trace = folder / "trace.gpuidle"
+                seen = sim.run([str(sim.TOOL), "run", "-o", str(trace), "--", str(sim.PROGRAM), "8",
+                                how], folder, preload=False)
+                self.assertEqual(seen.status, status, seen.stderr)
+                self.assertEqual(seen.stdout, f"8 steps, then {how}\n")
+                self.assertEqual(seen.trace, trace)
+                self.assertIn("Verdict", seen.stderr)
+
+    def test_gpuidle_run_of_a_program_without_gpu_says_why_there_is_no_trace(self):
+        seen = sim.run([str(sim.TOOL), "run", "--", "/bin/true"], self.folder, preload=False)
+        self.assertEqual((seen.status, seen.stdout), (0, ""))
+        self.assertEqual(len(seen.stderr.splitlines()), 1, seen.stderr)
+        self.assertIn("no process used CUDA", seen.stderr)
+        self.assertEqual(seen.traces, [])
+
     def test_a_program_without_gpu_leaves_no_file_and_no_output(self):
         seen = self.assert_same(["/bin/true"])
         self.assertEqual(seen.stdout + seen.stderr, "")
