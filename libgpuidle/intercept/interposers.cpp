@@ -51,10 +51,12 @@ enum Place : std::size_t {
 #undef GPUIDLE_DRIVER_ENTRY
 #undef GPUIDLE_DRIVER_FUNCTION
 
-#define GPUIDLE_RUNTIME_FUNCTION(symbol, parameters, arguments) {#symbol, CudaLibrary::runtime},
-#define GPUIDLE_DRIVER_ENTRY(symbol, since, before) {#symbol, CudaLibrary::driver},
+#define GPUIDLE_RUNTIME_FUNCTION(symbol, parameters, arguments) \
+  {#symbol, CudaLibrary::runtime, &g_bindings[at_##symbol]},
+#define GPUIDLE_DRIVER_ENTRY(symbol, since, before) {#symbol, CudaLibrary::driver, nullptr},
 #define GPUIDLE_DRIVER_FUNCTION(symbol, since, before, parameters, arguments) \
-  {#symbol, CudaLibrary::driver},
+  {#symbol, CudaLibrary::driver, nullptr},
+RealSymbol::Bindings g_bindings[at_cuInit];  // the runtime's functions come first
 RealSymbol g_real[] = {
 #include "libgpuidle/intercept/cuda_functions.def"
 };

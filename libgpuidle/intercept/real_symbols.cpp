@@ -88,10 +88,12 @@ DlsymFunction find_next_dlsym() noexcept {
 }
 
 void* RealSymbol::find_slowly(const void* caller) noexcept {
-  const auto address = reinterpret_cast<std::uintptr_t>(caller);
-  for (const Binding& binding : bindings_) {
-    if (binding.state.load(std::memory_order_acquire) != 2) continue;
-    if (address >= binding.begin && address < binding.end) return binding.function;
+  if (bindings_ != nullptr) {
+    const auto address = reinterpret_cast<std::uintptr_t>(caller);
+    for (const Bindings::Binding& binding : bindings_->modules) {
+      if (binding.state.load(std::memory_order_acquire) != 2) continue;
+      if (address >= binding.begin && address < binding.end) return binding.function;
+    }
   }
   const DlsymFunction real_dlsym = next_dlsym();
   if (real_dlsym == nullptr) return nullptr;
@@ -120,7 +122,7 @@ void* RealSymbol::find_for_module(const void* caller) noexcept {
 }
 
 void RealSymbol::keep_binding(std::uintptr_t begin, std::uintptr_t end, void* function) noexcept {
-  for (Binding& binding : bindings_) {
+  for (Bindings::Binding& binding : bindings_->modules) {
     std::uint32_t free = 0;
     if (!binding.state.compare_exchange_strong(free, 1, std::memory_order_relaxed)) continue;
     binding.begin = begin;

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 namespace gpuidle::intercept {
@@ -32,7 +33,12 @@ inline DlsymFunction next_dlsym() noexcept {
 /// among its own dependencies, as the dynamic linker would have done without us.
 class RealSymbol {
  public:
-  constexpr RealSymbol(const char* name, CudaLibrary library) : name_(name), library_(library) {}
+  struct Bindings;
+  /// `bindings` are this symbol's own, for functions of the runtime; nullptr for the driver's, of
+  /// which a process has one. They lie apart so that what the loader has to write when the library
+  /// is mapped stays small: it is paid by every program that is started.
+  constexpr RealSymbol(const char* name, CudaLibrary library, Bindings* bindings)
+      : name_(name), library_(library), bindings_(bindings) {}
 
   /// The function for a call that returns to `caller`; nullptr if there is none. 1 ns when it was
   /// asked before; the first time it walks the loaded modules. errno may change then.
@@ -49,18 +55,6 @@ class RealSymbol {
   bool adopt(void* address) noexcept;
 
  private:
-  // Which function a module's calls go to. `state` guards the rest: 0 free, 1 being filled, 2
-  // valid.
-  struct Binding {
-    std::atomic<std::uint32_t> state{0};
-    std::uintptr_t begin = 0;
-    std::uintptr_t end = 0;
-    void* function = nullptr;
-  };
-  // Modules that call one function of a runtime opened with RTLD_LOCAL; further ones are looked up
-  // at each call.
-  static constexpr std::size_t kMaxBindings = 16;
-
   void* find_slowly(const void* caller) noexcept;
   void* find_for_module(const void* caller) noexcept;
   void keep_binding(std::uintptr_t begin, std::uintptr_t end, void* function) noexcept;
@@ -68,7 +62,23 @@ class RealSymbol {
   const char* name_;
   CudaLibrary library_;
   std::atomic<void*> shared_{nullptr};
-  std::array<Binding, kMaxBindings> bindings_{};
+  Bindings* bindings_;
+};
+
+/// Which function the calls of each module go to.
+struct RealSymbol::Bindings {
+  // Modules that call one function of a runtime opened with RTLD_LOCAL; further ones are looked up
+  // at each call.
+  static constexpr std::size_t kMaxModules = 16;
+
+  // `state` guards the rest: 0 free, 1 being filled, 2 valid.
+  struct Binding {
+    std::atomic<std::uint32_t> state{0};
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    void* function = nullptr;
+  };
+  std::array<Binding, kMaxModules> modules{};
 };
 
 }  // namespace gpuidle::intercept
