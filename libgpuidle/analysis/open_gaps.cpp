@@ -22,7 +22,12 @@ IdleSplit split_at(const Gap& gap, std::int64_t enter_ns, std::int64_t exit_ns) 
 Gap& OpenGaps::push(const timeline::Interval& idle, bool is_split_known) {
   if (ring_.size() < kWindow) ring_.emplace_back();
   Entry& entry = at(next_);
-  entry = Entry{};
+  // Field by field: clearing the whole row, call sites included, costs a tenth of the analysis.
+  entry.gap.opener = Opener::unknown;
+  entry.gap.split = {};
+  entry.gap.closing.reset();
+  entry.gap.blocking.reset();
+  entry.gap.saving_bound_ns.reset();
   entry.gap.start_ns = idle.start_ns;
   entry.gap.end_ns = idle.end_ns;
   entry.idle_before_ns = idle_ns_;
