@@ -40,21 +40,11 @@ int run_command_line(int argc, char** argv) {
     for (const CLI::App* sub : failed->get_subcommands()) command += " " + sub->get_name();
     return "gpuidle: " + std::string(error.what()) + " (see '" + command + " --help')\n";
   });
-#ifdef GPUIDLE_HAS_RUN
   add_run(app, &exit_code);
-#endif
-#ifdef GPUIDLE_HAS_REPORT
   add_report(app, &exit_code);
-#endif
-#ifdef GPUIDLE_HAS_GAPS
   add_gaps(app, &exit_code);
-#endif
-#ifdef GPUIDLE_HAS_INFO
   add_info(app, &exit_code);
-#endif
-#ifdef GPUIDLE_HAS_DUMP
   add_dump(app, &exit_code);
-#endif
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
