@@ -16,11 +16,11 @@ enum class StatusCode {
   invalid_argument,
   not_found,
   permission_denied,
-  unavailable,          ///< a library, device or permission that may be there another time
+  unavailable,  ///< a library, device or permission that may be there another time
   io_error,
-  truncated,            ///< the file ends before what it announces
-  corrupt,              ///< the bytes contradict the format
-  wrong_format,         ///< readable, but not a format that is known here
+  truncated,     ///< the file ends before what it announces
+  corrupt,       ///< the bytes contradict the format
+  wrong_format,  ///< readable, but not a format that is known here
   unsupported_version,
   internal,
 };
@@ -44,8 +44,8 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}           // NOLINT: implicit by design
-  Result(Status status) : state_(std::move(status)) {}    // NOLINT: `status` must not be ok
+  Result(T value) : state_(std::move(value)) {}         // NOLINT: implicit by design
+  Result(Status status) : state_(std::move(status)) {}  // NOLINT: `status` must not be ok
 
   bool ok() const { return std::holds_alternative<T>(state_); }
   const Status& status() const {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host program of the process tests: feeds a device for some steps and then ends in the way that
-// it is told to. Uses no device code, so it needs no nvcc. Fed by the run_*_test.py drivers; prints
-// what any observer must leave unchanged.
+// The host program of the process tests: feeds a device for some steps and then ends in the way
+// that it is told to. Uses no device code, so it needs no nvcc. Fed by the run_*_test.py drivers;
+// prints what any observer must leave unchanged.
 //   run_program STEPS END    END: return, exit, _exit, abort, segfault, thread_exit, fork, spawn
 #include <cuda.h>
 #include <cuda_runtime_api.h>

@@ -14,7 +14,7 @@ namespace gpuidle::cli {
 /// The exit codes of every command but `run`, which exits like the program it ran.
 enum ExitCode : int {
   kDone = 0,
-  kFailed = 1,        ///< missing, unreadable, truncated beyond use, corrupt
+  kFailed = 1,  ///< missing, unreadable, truncated beyond use, corrupt
   kUsage = 2,
   kIncomplete = 3,    ///< done, but losses or an abrupt end, and --strict was given
   kConditionMet = 4,  ///< a --fail-if condition holds
