@@ -94,7 +94,7 @@ TEST_CASE("an empty value counts as not set", "[config][unit]") {
   Warnings warnings;
   const Config config = config_of({"GPUIDLE_RING_KIB=", "GPUIDLE_OUTPUT="}, &warnings);
   CHECK(warnings.empty());
-  CHECK(config.ring_kib == 1024);
+  CHECK(config.ring_kib == 512);
 }
 
 TEST_CASE("the effective settings give back the same settings", "[config][unit]") {
