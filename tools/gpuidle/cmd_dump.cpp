@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "libgpuidle/import/open_recording.h"
+#include "libgpuidle/report/format.h"
 #include "tools/gpuidle/command.h"
 #include "tools/gpuidle/dump_lines.h"
 
@@ -145,7 +146,7 @@ int dump(const DumpOptions& options) {
     return fail({base::StatusCode::io_error, "cannot write to standard output"});
   }
   for (const std::string& warning : recording->info().warnings) {
-    std::fprintf(stderr, "gpuidle: warning: %s\n", warning.c_str());
+    std::fprintf(stderr, "gpuidle: warning: %s\n", report::elide(warning, 400).c_str());
   }
   if (!read_status.ok()) return fail(read_status);
   return kDone;
