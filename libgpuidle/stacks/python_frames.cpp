@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libgpuidle/stacks/python_frames.h"
+
+#include <pthread.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "libgpuidle/stacks/python_interpreter.h"
+#include "libgpuidle/stacks/python_walk.h"
+#include "libgpuidle/stacks/stack_merge.h"
+#include "libgpuidle/stacks/stack_word.h"
+
+namespace gpuidle::stacks {
+namespace {
+
+enum class Mode : std::uint8_t { absent, off, unchecked, on };
+
+// Written by prepare() before the first hook runs, read-only afterwards.
+PythonInterpreter g_python;
+PythonCodeTable g_codes;
+char g_refusal[256] = "";
+
+std::atomic<Mode> g_mode{Mode::absent};
+std::atomic<const char*> g_off_reason{""};
+std::atomic<std::uint64_t> g_stacks{0};
+std::atomic<std::uint64_t> g_broken{0};
+std::atomic<std::uint64_t> g_misplaced{0};
+
+void switch_off(const char* reason) {
+  g_off_reason.store(reason, std::memory_order_release);
+  g_mode.store(Mode::off, std::memory_order_release);
+}
+
+// Reads through the kernel, which answers where a plain read would end the program.
+struct CheckedMemory {
+  bool* is_permitted;
+
+  template <typename T>
+  bool load(const char* address, T* value) const {
+    iovec local{value, sizeof(T)};
+    iovec remote{const_cast<char*>(address), sizeof(T)};
+    if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == sizeof(T)) return true;
+    // Old containers forbid the call. What was compared before must do then.
+    if (errno == EFAULT) return false;
+    *is_permitted = false;
+    return DirectMemory().load(address, value);
+  }
+};
+
+// nullptr: this thread has never run Python.
+const char* thread_state() {
+  if (g_python.attached_thread != nullptr) {
+    void* const attached = g_python.attached_thread();
+    if (attached != nullptr) return static_cast<const char*>(attached);
+  }
+  return static_cast<const char*>(g_python.this_thread());
+}
+
+// Calls of the evaluation loop lie above this frame, each above the one that it led to.
+bool are_anchors_sane(const PythonFrame* frames, int count) {
+  std::uintptr_t below = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  for (int i = 0; i < count; ++i) {
+    if (frames[i].anchor == 0) continue;
+    if (frames[i].anchor < below) return false;
+    below = frames[i].anchor;
+  }
+  return true;
+}
+
+// Proves the layout on a thread that is inside Python code. Leaves the mode as it is if this
+// thread proves nothing.
+void check_on(const char* thread) {
+  bool is_permitted = true;
+  const CheckedMemory memory{&is_permitted};
+  std::uintptr_t thread_id = 0;
+  if (!memory.load(thread + g_python.layout->thread_id, &thread_id) ||
+      thread_id != static_cast<std::uintptr_t>(pthread_self())) {
+    switch_off("the interpreter's thread state does not look as expected");
+    return;
+  }
+  PythonFrame frames[PythonFrames::kMaxFrames];
+  PythonWalk<CheckedMemory> walk(g_python, memory, frames, PythonFrames::kMaxFrames);
+  const WalkEnd end = walk.run(thread);
+  if (end == WalkEnd::damaged) {
+    switch_off("the interpreter's frames do not look as expected");
+  } else if (!are_anchors_sane(frames, walk.count())) {
+    switch_off("the interpreter's frames do not lie on the thread's stack");
+  } else if (walk.count() > 0) {
+    g_mode.store(Mode::on, std::memory_order_release);
+  }
+}
+
+int copy_addresses(const NativeFrame* native, int count, std::uint64_t* words, int max_words) {
+  const int kept = count < max_words ? count : max_words;
+  for (int i = 0; i < kept; ++i) {
+    words[i] = reinterpret_cast<std::uintptr_t>(native[i].return_address);
+  }
+  return kept;
+}
+
+// The thread state of this thread if its frames may be read now, else nullptr.
+const char* readable_thread_state() {
+  Mode mode = g_mode.load(std::memory_order_acquire);
+  if (mode == Mode::absent || mode == Mode::off) return nullptr;
+  const char* const thread = thread_state();
+  if (thread == nullptr || mode == Mode::on) return thread;
+  const int host_errno = errno;
+  check_on(thread);
+  errno = host_errno;
+  return g_mode.load(std::memory_order_acquire) == Mode::on ? thread : nullptr;
+}
+
+}  // namespace
+
+void PythonFrames::prepare() {
+  std::string reason;
+  switch (find_python(&g_python, &reason)) {
+    case PythonSupport::none:
+      return;
+    case PythonSupport::refused:
+      std::strncpy(g_refusal, reason.c_str(), sizeof(g_refusal) - 1);
+      switch_off(g_refusal);
+      return;
+    case PythonSupport::supported:
+      break;
+  }
+  if (!g_codes.prepare(*g_python.layout)) {
+    switch_off("no memory for the names of code objects");
+    return;
+  }
+  g_mode.store(Mode::unchecked, std::memory_order_release);
+  readable_thread_state();
+}
+
+const char* PythonFrames::off_reason() { return g_off_reason.load(std::memory_order_acquire); }
+
+int PythonFrames::capture(const NativeFrame* native, int native_count, std::uint64_t* words,
+                          int max_words) {
+  const char* const thread = readable_thread_state();
+  if (thread == nullptr) return copy_addresses(native, native_count, words, max_words);
+  PythonFrame frames[kMaxFrames];
+  PythonWalk<DirectMemory> walk(g_python, DirectMemory(), frames, kMaxFrames);
+  const WalkEnd end = walk.run(thread);
+  const int count = walk.count();
+  if (count == 0) return copy_addresses(native, native_count, words, max_words);
+  for (int i = 0; i < count; ++i) {
+    const std::uint32_t id = g_codes.id_of(frames[i].code);
+    frames[i].word = id == PythonCodeTable::kInternalCode ? 0 : python_word(id, frames[i].position);
+  }
+  int misplaced = 0;
+  const int written =
+      merge_stacks(native, native_count, frames, count, {g_python.eval_begin, g_python.eval_end},
+                   words, max_words, &misplaced);
+  g_stacks.fetch_add(1, std::memory_order_relaxed);
+  if (end == WalkEnd::damaged) g_broken.fetch_add(1, std::memory_order_relaxed);
+  if (misplaced != 0) {
+    g_misplaced.fetch_add(static_cast<std::uint64_t>(misplaced), std::memory_order_relaxed);
+  }
+  return written;
+}
+
+const PythonCodeTable& PythonFrames::code_table() { return g_codes; }
+
+PythonCounts PythonFrames::counts() {
+  PythonCounts counts;
+  counts.stacks = g_stacks.load(std::memory_order_relaxed);
+  counts.broken = g_broken.load(std::memory_order_relaxed);
+  counts.misplaced_frames = g_misplaced.load(std::memory_order_relaxed);
+  counts.unnamed_frames = g_codes.unnamed();
+  return counts;
+}
+
+}  // namespace gpuidle::stacks
