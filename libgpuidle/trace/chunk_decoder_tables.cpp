@@ -2,6 +2,8 @@
 //
 // Facts about the run, dictionary rows, losses and the footer, from their chunks.
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <numeric>
 
 #include "libgpuidle/trace/chunk_decoder.h"
@@ -34,8 +36,12 @@ void add_losses(const flatbuffers::Vector<std::uint64_t>* counts, model::Losses*
   losses->count = {};
   if (counts == nullptr) return;
   for (flatbuffers::uoffset_t i = 0; i < counts->size(); ++i) {
+    // Copied byte by byte: the verifier checks that the vector lies inside the buffer, not that its
+    // 64-bit elements are aligned.
+    std::uint64_t count = 0;
+    std::memcpy(&count, counts->Data() + i * sizeof count, sizeof count);
     // Reasons of a later minor version count as unknown.
-    losses->count[i < losses->count.size() ? i : 0] += counts->Get(i);
+    losses->count[i < losses->count.size() ? i : 0] += flatbuffers::EndianScalar(count);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <filesystem>
 
 #include "libgpuidle/trace/crc32c.h"
 #include "libgpuidle/trace/trace_file_facts.h"
@@ -422,6 +423,16 @@ TEST_CASE("lengths that a file cannot justify are refused before memory is taken
   REQUIRE(outcome.opened.ok());
   CHECK(outcome.visited.code() == base::StatusCode::corrupt);
   CHECK(outcome.records.activities.empty());
+}
+
+TEST_CASE("files on which a reader once failed are read", "[trace]") {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(GPUIDLE_TRACE_CORPUS)) {
+    CAPTURE(entry.path());
+    read(entry.path());
+    ++count;
+  }
+  CHECK(count > 0);
 }
 
 TEST_CASE("what is no trace is told apart", "[trace]") {

@@ -170,17 +170,16 @@ std::string text_counts(const Facts& facts) {
     text += row("", fmt::format("{} returned an error", report::format_count(c.failed_call_count)));
   }
   text += row("launches", report::format_count(facts.info().launch_calls) + " seen");
-  text += row("other",
-              fmt::format("{} recorded gaps, {} markers, {} overheads, {} unobserved spans",
-                          report::format_count(c.gap_count), report::format_count(c.marker_count),
-                          report::format_count(c.overhead_count),
-                          report::format_count(c.unobserved_count)));
+  text += row("other", fmt::format("{}, {}, {}, {}", report::count_of(c.gap_count, "recorded gap"),
+                                   report::count_of(c.marker_count, "marker"),
+                                   report::count_of(c.overhead_count, "overhead"),
+                                   report::count_of(c.unobserved_count, "unobserved span")));
   const model::Tables& tables = facts.recording.tables();
-  text += row("tables", fmt::format("{} kernels, {} stacks, {} threads, {} modules",
-                                    report::format_count(tables.kernels().size() - 1),
-                                    report::format_count(tables.stack_count() - 1),
-                                    report::format_count(tables.threads().size() - 1),
-                                    report::format_count(tables.modules().size() - 1)));
+  text += row("tables",
+              fmt::format("{}, {}, {}, {}", report::count_of(tables.kernels().size() - 1, "kernel"),
+                          report::count_of(tables.stack_count() - 1, "stack"),
+                          report::count_of(tables.threads().size() - 1, "thread"),
+                          report::count_of(tables.modules().size() - 1, "module")));
   return text;
 }
 
