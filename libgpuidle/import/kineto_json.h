@@ -55,7 +55,8 @@ struct KinetoHeader {
   std::string_view rank, world_size, host_name;
   std::string_view cupti_version, cuda_runtime_version, roctracer_version, hip_runtime_version;
   std::vector<KinetoDevice> devices;
-  std::vector<std::pair<std::string_view, std::string_view>> settings;  ///< what the profiler was told
+  std::vector<std::pair<std::string_view, std::string_view>>
+      settings;                        ///< what the profiler was told
   std::vector<std::string_view> keys;  ///< of the root object, the first few
   bool is_array = false;               ///< the root is a bare array of rows
   bool has_rows = false;               ///< traceEvents was there, or the root array holds events
