@@ -91,18 +91,8 @@ base::Status ChunkFile::read_header() {
                                                  " bytes, found " + std::to_string(found) + ")");
   }
   header_ = load_file_header(bytes.data());
-  if (header_.byte_order_mark != kByteOrderMark) {
-    return fail(base::StatusCode::corrupt, "byte order mark is " +
-                                               hex_text(header_.byte_order_mark) + ", expected " +
-                                               hex_text(kByteOrderMark));
-  }
-  if (header_.major != kFormatMajor) {
-    return fail(base::StatusCode::unsupported_version,
-                "trace format " + version_text(header_.major, header_.minor) + " is " +
-                    (header_.major > kFormatMajor ? "newer" : "older") + " than " +
-                    version_text(kFormatMajor, kFormatMinor) + ", the one that gpuidle " +
-                    base::kToolVersion + " reads; use the gpuidle that recorded it");
-  }
+  base::Status version_status = check_version();
+  if (!version_status.ok()) return version_status;
   if (header_.header_bytes < kFileHeaderBytes || header_.header_bytes > kMaxFileHeaderBytes) {
     return fail(base::StatusCode::corrupt,
                 "file header claims " + std::to_string(header_.header_bytes) + " bytes, expected " +
@@ -117,6 +107,22 @@ base::Status ChunkFile::read_header() {
   }
   if (!has_valid_file_header_crc(bytes.data(), bytes.size())) {
     return fail(base::StatusCode::corrupt, "the checksum of the file header is wrong");
+  }
+  return {};
+}
+
+base::Status ChunkFile::check_version() const {
+  if (header_.byte_order_mark != kByteOrderMark) {
+    return fail(base::StatusCode::corrupt, "byte order mark is " +
+                                               hex_text(header_.byte_order_mark) + ", expected " +
+                                               hex_text(kByteOrderMark));
+  }
+  if (header_.major != kFormatMajor) {
+    return fail(base::StatusCode::unsupported_version,
+                "trace format " + version_text(header_.major, header_.minor) + " is " +
+                    (header_.major > kFormatMajor ? "newer" : "older") + " than " +
+                    version_text(kFormatMajor, kFormatMinor) + ", the one that gpuidle " +
+                    base::kToolVersion + " reads; use the gpuidle that recorded it");
   }
   if ((header_.features & kMustKnowFeatures) != 0) {
     return fail(base::StatusCode::unsupported_version,
@@ -206,13 +212,18 @@ void ChunkFile::list_by_walking() {
     entry.offset += kChunkHeaderBytes + entry.header.payload_bytes;
     if (entry.header.kind == ChunkKind::footer) {
       has_footer_ = true;
-      std::uint64_t footer_offset = 0;
-      if (size_bytes_ - entry.offset != kTrailerBytes ||
-          !read_at(entry.offset, bytes, kTrailerBytes) || !load_trailer(bytes, &footer_offset)) {
-        warnings_.push_back("the trailer after the footer is damaged or missing");
-      }
+      check_trailer(entry.offset);
       return;
     }
+  }
+}
+
+void ChunkFile::check_trailer(std::uint64_t offset) {
+  std::uint8_t bytes[kTrailerBytes];
+  std::uint64_t footer_offset = 0;
+  if (size_bytes_ - offset != kTrailerBytes || !read_at(offset, bytes, sizeof bytes) ||
+      !load_trailer(bytes, &footer_offset)) {
+    warnings_.push_back("the trailer after the footer is damaged or missing");
   }
 }
 

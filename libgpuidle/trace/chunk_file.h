@@ -71,9 +71,10 @@ class ChunkFile {
  private:
   ChunkFile(int fd, std::string path, std::uint64_t size_bytes);
   base::Status read_header();
+  base::Status check_version() const;
   bool list_by_index();
   void list_by_walking();
-  void judge_tail(std::uint64_t offset, bool is_zero);
+  void check_trailer(std::uint64_t offset);
   bool read_at(std::uint64_t offset, std::uint8_t* out, std::size_t count) const;
   bool is_zero_from(std::uint64_t offset) const;
   base::Status load(const Entry& entry, std::size_t number, ChunkBuffers* buffers) const;
