@@ -19,10 +19,10 @@ namespace {
 // the library can also be opened late, when little static TLS is left.
 __attribute__((tls_model("initial-exec"))) thread_local ThreadState* t_state = nullptr;
 
-std::uint64_t hash_of(void* const* frames, int count) {
+std::uint64_t hash_of(const std::uint64_t* words, int count) {
   std::uint64_t hash = 0x9e3779b97f4a7c15ULL ^ static_cast<std::uint64_t>(count);
   for (int i = 0; i < count; ++i) {
-    hash = (hash ^ reinterpret_cast<std::uintptr_t>(frames[i])) * 0xff51afd7ed558ccdULL;
+    hash = (hash ^ words[i]) * 0xff51afd7ed558ccdULL;
     hash ^= hash >> 32;
   }
   return hash == 0 ? 1 : hash;  // 0 marks an empty cache entry
@@ -95,15 +95,15 @@ ThreadState* HostCallRecorder::register_thread() {
 }
 
 void HostCallRecorder::take_stack(ThreadState& thread) {
-  void** frames = thread.frames.data();
+  std::uint64_t* const words = thread.words.data();
   const int wanted = options_.stack_depth;
-  const int count = options_.capture_stack(frames, wanted);
+  const int count = options_.capture_stack(words, wanted);
   if (count <= 0) {
     thread.stacks_failed.fetch_add(1, std::memory_order_relaxed);
     return;
   }
   if (count == wanted) thread.stacks_truncated.fetch_add(1, std::memory_order_relaxed);
-  const std::uint64_t hash = hash_of(frames, count);
+  const std::uint64_t hash = hash_of(words, count);
   const auto entry = static_cast<std::uint16_t>(hash % kStackCacheSize);
   if (thread.stack_hashes[entry] != hash) {
     // The reader replaces its row `entry` when it meets this record; calls that follow in the ring
@@ -112,7 +112,7 @@ void HostCallRecorder::take_stack(ThreadState& thread) {
     definition.head.kind = RecordKind::stack;
     definition.head.value = entry;
     definition.head.stack = static_cast<std::uint32_t>(count);
-    if (!thread.ring.push(definition, frames, static_cast<std::size_t>(count) * sizeof(void*))) {
+    if (!thread.ring.push(definition, words, static_cast<std::size_t>(count) * sizeof(*words))) {
       thread.stack_hashes[entry] = 0;
       return;
     }

@@ -25,8 +25,9 @@ struct RecorderOptions {
   std::size_t ring_bytes = 512 * 1024;     ///< per thread; rounded down to a power of two
   int stack_depth = 64;                    ///< frames kept, <= kMaxFrames
   std::int64_t gap_threshold_ns = 20'000;  ///< away from CUDA for longer: take a stack
-  /// Fills return addresses, innermost first; nullptr = no stacks. Context: hook.
-  int (*capture_stack)(void** frames, int max_frames) = nullptr;
+  /// Fills one word per frame, innermost first, and returns their number, 0 = failed. Only the
+  /// reader of the ring knows what the words mean. nullptr = no stacks. Context: hook.
+  int (*capture_stack)(std::uint64_t* words, int max_words) = nullptr;
 };
 
 /// One host thread as hooks see it. Lies in the shared pages; only its own thread writes, but for
@@ -46,7 +47,7 @@ struct ThreadState {
   std::atomic<std::uint64_t> stacks_truncated{0};
   ThreadRing ring;
   std::array<std::uint64_t, kStackCacheSize> stack_hashes{};
-  std::array<void*, kMaxFrames> frames{};
+  std::array<std::uint64_t, kMaxFrames> words{};  ///< the stack being taken
 };
 
 /// Context: prepare() control, once; drain-side functions drain thread; the rest hook.

@@ -10,6 +10,8 @@
 
 #include "libgpuidle/model/cuda_api.h"
 #include "libgpuidle/session/process_info.h"
+#include "libgpuidle/stacks/python_frames.h"
+#include "libgpuidle/stacks/stack_word.h"
 
 namespace gpuidle::session {
 namespace {
@@ -119,14 +121,28 @@ void HostDrain::add_call(const record::Slot& slot, const Known& known, model::Sl
   }
 }
 
-model::StackId HostDrain::stack_of(const record::Slot* slots, std::size_t frame_count) {
+model::FrameId HostDrain::frame_of(std::uint64_t word) {
+  if (!stacks::is_python_word(word)) return modules_.frame_of(word, tables_);
+  model::Frame frame;
+  frame.kind = model::Frame::Kind::python;
+  const std::uint32_t code_id = stacks::code_id_of(word);
+  const stacks::PythonCodeTable& codes = stacks::PythonFrames::code_table();
+  stacks::PythonCode code;
+  if (codes.describe(code_id, &code)) {
+    frame.function = tables_.intern(code.name);
+    frame.file = tables_.intern(code.file);
+    frame.line = codes.line_of(code_id, stacks::position_of(word));
+  }
+  return tables_.intern(frame);
+}
+
+model::StackId HostDrain::stack_of(const record::Slot* slots, std::size_t word_count) {
   modules_.refresh();
   frames_.clear();
-  for (std::size_t i = 0; i < frame_count; ++i) {
-    std::uint64_t address = 0;
-    std::memcpy(&address, reinterpret_cast<const char*>(slots + 1) + i * sizeof(address),
-                sizeof(address));
-    frames_.push_back(modules_.frame_of(address, tables_));
+  for (std::size_t i = 0; i < word_count; ++i) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, reinterpret_cast<const char*>(slots + 1) + i * sizeof(word), sizeof(word));
+    frames_.push_back(frame_of(word));
   }
   return tables_.intern_stack(frames_.data(), frames_.size());
 }

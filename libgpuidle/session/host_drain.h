@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From rings to records: what hooks pushed becomes model calls and markers, raw addresses become
-// frames of modules. Fed by record/, feeds session.cpp.
+// From rings to records: what hooks pushed becomes model calls and markers, the words of a stack
+// become frames of modules and of Python. Fed by record/, feeds session.cpp.
 #pragma once
 
 #include <array>
@@ -43,7 +43,8 @@ class HostDrain {
 
   std::size_t drain_thread(record::ThreadState& state, Known& known, model::Slice& slice);
   void add_call(const record::Slot& slot, const Known& known, model::Slice& slice);
-  model::StackId stack_of(const record::Slot* slots, std::size_t frame_count);
+  model::StackId stack_of(const record::Slot* slots, std::size_t word_count);
+  model::FrameId frame_of(std::uint64_t word);
   model::ApiId api_of(std::uint16_t row);
 
   record::HostCallRecorder& recorder_;

@@ -62,6 +62,8 @@ class Session {
   void on_flush_due(std::int64_t now_ns);
   void on_flush_done();
   void last_flush();
+  void note_python_frames();
+  void count_python_frames();
   void write(std::int64_t now_ns);
   void close_file();
   void end_without_file(const std::string& why);

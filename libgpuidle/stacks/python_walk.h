@@ -57,6 +57,8 @@ class PythonWalk {
         return WalkEnd::damaged;
       }
     }
+    // Some call of the evaluation loop must own the outermost frame.
+    if (run_begin_ != count_) return WalkEnd::damaged;
     return is_cut_ ? WalkEnd::too_deep : WalkEnd::outermost;
   }
 

@@ -21,11 +21,9 @@ constexpr std::int64_t kThreshold_ns = 1'000'000'000'000;  // only a thread's fi
 
 // The stack that the next capture finds.
 thread_local int t_fake_depth = 3;
-int fake_capture(void** frames, int max_frames) {
-  const int count = t_fake_depth < max_frames ? t_fake_depth : max_frames;
-  for (int i = 0; i < count; ++i) {
-    frames[i] = reinterpret_cast<void*>(std::uintptr_t{0x1000} + static_cast<unsigned>(i));
-  }
+int fake_capture(std::uint64_t* words, int max_words) {
+  const int count = t_fake_depth < max_words ? t_fake_depth : max_words;
+  for (int i = 0; i < count; ++i) words[i] = std::uint64_t{0x1000} + static_cast<unsigned>(i);
   return count;
 }
 
