@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Python program on the simulated device: the report names the function and line that fed it."""
+
+import re
+import unittest
+
+import python_interpreters
+import run_simulated as sim
+
+PROGRAM = sim.SOURCE / "examples/python_loop.py"
+
+
+def line_of(text):
+    lines = [n for n, line in enumerate(PROGRAM.read_text().splitlines(), 1) if text in line]
+    if len(lines) != 1:
+        raise AssertionError(f"{PROGRAM}: expected one line with {text!r}, found {lines}")
+    return lines[0]
+
+
+class PythonLoop(sim.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.interpreters = python_interpreters.require_interpreters()
+
+    def test_the_first_origin_is_the_python_line_that_closes_the_gap_with_each_interpreter(self):
+        # A call over several lines is at its first line from 3.8 on; the call itself ends the gap.
+        closing_line = line_of("self.runtime.cudaMemcpyAsync(")
+        callers = [("feed", line_of("gpu.copy_to_device(batch)")),
+                   ("train", line_of("batch = feed(gpu, tokens)")),
+                   ("main", line_of("{train(Gpu())}")),
+                   ("<module>", line_of("    main()"))]
+        for path, version in self.interpreters.items():
+            with self.subTest(python=version, path=path):
+                folder = self.subfolder(re.sub(r"\W", "_", path))
+                done = sim.run([path, str(PROGRAM)], folder,
+                               kernels=sim.kernels_file("python_loop"))
+                self.assertEqual((done.status, done.stderr), (0, ""))
+                report = sim.gpuidle_json("report", done.trace)
+                self.assertEqual(report["warnings"], [])
+                first = report["idle_origins"][0]
+                user = first["user_frame_index"]
+                self.assertIsNotNone(user, first["stack"])
+                frame = first["stack"][user]
+                self.assertEqual((frame["function"].split(".")[-1], frame["file"], frame["line"]),
+                                 ("copy_to_device", str(PROGRAM), closing_line))
+                own = [(f["function"], f["line"]) for f in first["stack"]
+                       if f["file"] == str(PROGRAM)]
+                self.assertEqual(own[1:], callers)
+
+    def test_without_stacks_nothing_of_python_is_looked_at(self):
+        path = next(iter(self.interpreters))
+        done = sim.run([path, str(PROGRAM)], self.folder,
+                       kernels=sim.kernels_file("python_loop"), GPUIDLE_STACKS="0")
+        self.assertEqual((done.status, done.stderr), (0, ""))
+        report = sim.gpuidle_json("report", done.trace)
+        self.assertEqual(report["idle_origins"][0]["stack"], [])
+
+
+if __name__ == "__main__":
+    sim.main()
