@@ -21,10 +21,10 @@
 
 namespace training {
 
-constexpr int kSteps = 120;
+constexpr int kSteps = 80;
 constexpr int kSlots = 3;  // prefetched batches
 constexpr std::size_t kBatchBytes = 1u << 20;
-constexpr auto kReadTime = std::chrono::milliseconds(12);  // latency of the storage per batch
+constexpr auto kReadTime = std::chrono::milliseconds(20);  // latency of the storage per batch
 
 __global__ void forward_pass(long long duration_ns) { spin_for(duration_ns); }
 __global__ void backward_pass(long long duration_ns) { spin_for(duration_ns); }
