@@ -55,8 +55,8 @@ def main():
         if innermost() != expected:
             wrong.append(f"recorder {innermost()!r}, python {expected!r}")
     if len(addresses) > REPLACEMENTS // 4:
-        sys.exit(f"python_code_reuse.py: {len(addresses)} addresses for {REPLACEMENTS} code objects "
-                 "are no test of reuse")
+        sys.exit(f"python_code_reuse.py: {len(addresses)} addresses for {REPLACEMENTS} code objects"
+                 " are no test of reuse")
 
     before = table_size()
     for _ in range(SAME_SOURCES):

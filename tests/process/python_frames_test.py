@@ -21,7 +21,8 @@ class PythonFrames(unittest.TestCase):
                 done = subprocess.run(
                     [path, str(sim.SOURCE / "tests/process" / program), str(PROBE)],
                     capture_output=True, text=True, timeout=200, check=False)
-                print(f"{version}: {(done.stdout.strip() or done.stderr.strip())[-400:]}", flush=True)
+                answer = done.stdout.strip() or done.stderr.strip()
+                print(f"{version}: {answer[-400:]}", flush=True)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_stacks_equal_those_of_python_in_every_shape_of_call(self):

@@ -64,8 +64,8 @@ def compare(label, by_address, by_loop, expected):
             differences.append(f"{label} {way}:\n  recorder {python}\n  python   {expected}")
         left = [f[1] for f in stack if f[0] == "native" and f[1] == EVALUATION_LOOP]
         if left and len(expected) < KEPT_PYTHON_FRAMES - 2:
-            differences.append(f"{label} {way}: {len(left)} native frames of the interpreter's loop "
-                               "have kept their place")
+            differences.append(f"{label} {way}: {len(left)} native frames of the interpreter's loop"
+                               " have kept their place")
     # Where the loop's frames are is found in two independent ways.
     if [f[0] for f in by_address] != [f[0] for f in by_loop]:
         differences.append(f"{label}: the two ways to merge put frames at different places:\n"
