@@ -30,11 +30,11 @@ base::Status CuptiSource::error(const char* call, CUptiResult result) const {
           std::string(call) + " failed with " + api_.describe(result)};
 }
 
-base::Status CuptiSource::undo(base::Status reason) {
+void CuptiSource::give_up() {
+  if (subscriber_ == nullptr) return;
   for (const ActivityKindRow& row : kActivityKinds) api_.disable(row.kind);
-  if (subscriber_ != nullptr) api_.unsubscribe(subscriber_);
-  subscriber_ = api_.shared_subscriber = nullptr;
-  return reason;
+  api_.unsubscribe(subscriber_);
+  subscriber_ = nullptr;
 }
 
 base::Status CuptiSource::start(const std::string& requested_path, int driver_major) {
@@ -51,13 +51,19 @@ base::Status CuptiSource::start(const std::string& requested_path, int driver_ma
     return {base::StatusCode::unavailable, "no memory for CUPTI's activity buffers"};
   }
   if (base::Status status = subscribe(); !status.ok()) return status;
-  if (base::Status status = decoder_.prepare(api_); !status.ok()) return undo(status);
-  if (base::Status status = enable_activities(); !status.ok()) return undo(status);
-  if (base::Status status = enable_callbacks(); !status.ok()) return undo(status);
+  base::Status status = switch_on();
+  if (!status.ok()) give_up();
+  return status;
+}
+
+base::Status CuptiSource::switch_on() {
+  if (base::Status status = decoder_.prepare(api_); !status.ok()) return status;
+  if (base::Status status = enable_activities(); !status.ok()) return status;
+  if (base::Status status = enable_callbacks(); !status.ok()) return status;
   if (!base::start_own_thread(
           "gpuidle-flush", [](void* self) { static_cast<CuptiSource*>(self)->flush_loop(); },
           this)) {
-    return undo({base::StatusCode::unavailable, "cannot start a thread to flush CUPTI"});
+    return {base::StatusCode::unavailable, "cannot start a thread to flush CUPTI"};
   }
   return {};
 }

@@ -29,6 +29,10 @@ class CuptiSource {
   /// `driver_major` as for load().
   base::Status start(const std::string& requested_path, int driver_major);
 
+  /// Switches recording off for good and gives the seat back; harmless if start() never succeeded.
+  /// Buffers that CUPTI still holds stay its own. Context: control | drain.
+  void give_up();
+
   /// True if other subscribers may be there beside us.
   bool is_shared() const { return api_.shared_subscriber != nullptr; }
 
@@ -57,9 +61,9 @@ class CuptiSource {
   bool subscribe_shared();
   std::string seat_holder();
   CUptiResult register_buffers();
+  base::Status switch_on();
   base::Status enable_callbacks();
   base::Status enable_activities();
-  base::Status undo(base::Status reason);
   base::Status error(const char* call, CUptiResult result) const;
   void flush_loop();
   static std::uint64_t count_records(std::uint8_t* buffer, std::size_t valid_bytes);

@@ -99,8 +99,17 @@ void Session::activate() {
   std::uint32_t expected = 0;
   if (!activated_.compare_exchange_strong(expected, 1)) return;
   const int host_errno = errno;
-  parts_ = new (std::nothrow) Parts;
-  if (parts_ == nullptr) return;
+  try {
+    begin();
+  } catch (const std::exception& error) {  // out of memory: the host must not notice
+    cupti::CuptiSource::instance().give_up();
+    end_without_file(error.what());
+  }
+  errno = host_errno;
+}
+
+void Session::begin() {
+  parts_ = new Parts;
   pid_.store(static_cast<std::int32_t>(getpid()), std::memory_order_relaxed);
   std::vector<std::string> warnings;
   parts_->config = base::Config::from_environment(&warnings);
@@ -117,31 +126,39 @@ void Session::activate() {
   info.recording_start_ns = parts_->session_start_ns;
   parts_->gap_threshold_ns = std::int64_t{parts_->config.gap_threshold_us} * 1000;
 
-  choose_source();
+  // The file first: without one there is no reason to touch CUPTI.
   std::string why_not;
   if (!open_trace(&why_not)) {
     end_without_file(why_not);
-  } else if (info.source == model::Source::off) {
+    return;
+  }
+  choose_source();
+  if (base::Status status = parts_->writer->write_info(info); !status.ok()) {
+    cupti::CuptiSource::instance().give_up();
+    end_without_file(status.message());
+    return;
+  }
+  if (info.source == model::Source::off) {
     base::log_line(base::LogLevel::warning, "nothing is recorded: %s", info.source_reason.c_str());
     close_file();
-  } else {
-    if (info.source == model::Source::interposition) {
-      base::log_line(base::LogLevel::warning, "no device activity is recorded, host calls only: %s",
-                     info.source_reason.c_str());
-    }
-    pthread_atfork(nullptr, nullptr, [] { Session::instance().forget_in_child(); });
-    // Registered after the driver's own handlers, so it runs before them, while CUDA still works.
-    std::atexit([] { Session::instance().finish(); });
-    if (!base::start_own_thread("gpuidle-drain", &Session::drain_loop, this)) {
-      end_without_file("the system refused a thread");
-    } else if (begins_stopped()) {
-      stopped_since_ns_.store(parts_->session_start_ns);
-    } else {
-      epoch_.store(1);
-      record::g_gate.open(1);
-    }
+    return;
   }
-  errno = host_errno;
+  if (info.source == model::Source::interposition) {
+    base::log_line(base::LogLevel::warning, "no device activity is recorded, host calls only: %s",
+                   info.source_reason.c_str());
+  }
+  pthread_atfork(nullptr, nullptr, [] { Session::instance().forget_in_child(); });
+  // Registered after the driver's own handlers, so it runs before them, while CUDA still works.
+  std::atexit([] { Session::instance().finish(); });
+  if (!base::start_own_thread("gpuidle-drain", &Session::drain_loop, this)) {
+    cupti::CuptiSource::instance().give_up();
+    end_without_file("the system refused a thread");
+  } else if (begins_stopped()) {
+    stopped_since_ns_.store(parts_->session_start_ns);
+  } else {
+    epoch_.store(1);
+    record::g_gate.open(1);
+  }
 }
 
 bool Session::begins_stopped() const {
@@ -324,7 +341,6 @@ void Session::loop() {
 
 void Session::update_stopped_spans() {
   Parts& parts = *parts_;
-  std::vector<model::Unobserved> spans;
   {
     const std::lock_guard<std::mutex> lock(parts.spans_mutex);
     if (parts.new_spans.empty()) return;
@@ -435,6 +451,7 @@ void Session::write(std::int64_t now_ns) {
   if (status.ok()) return;
   parts.has_failed = true;
   record::g_gate.close();
+  cupti::CuptiSource::instance().give_up();
   base::log_line(base::LogLevel::error,
                  "%s; recording ends here, what was written before stays readable",
                  status.message().c_str());
@@ -454,7 +471,7 @@ void Session::close_file() {
 
 void Session::finish() {
   if (pid_.load(std::memory_order_relaxed) != static_cast<std::int32_t>(getpid())) return;
-  start();  // a span in which the program had stopped the recording ends here
+  end_stopped_span();
   record::g_gate.close();
   finishing_.store(1, std::memory_order_release);
   wake_.fetch_add(1);
@@ -485,13 +502,16 @@ bool Session::stop() {
 bool Session::start() {
   if (activated_.load() == 0) wish_.store(to_run);
   if (!is_recording_process()) return false;
+  if (end_stopped_span()) record::g_gate.open(epoch_.fetch_add(1) + 1);
+  return true;
+}
+
+// False: the recording was not stopped.
+bool Session::end_stopped_span() {
   const std::int64_t since_ns = stopped_since_ns_.exchange(0);
-  if (since_ns == 0) return true;  // it runs already
-  {
-    const std::lock_guard<std::mutex> lock(parts_->spans_mutex);
-    parts_->new_spans.emplace_back(since_ns, record::host_now_ns());
-  }
-  record::g_gate.open(epoch_.fetch_add(1) + 1);
+  if (since_ns == 0) return false;
+  const std::lock_guard<std::mutex> lock(parts_->spans_mutex);
+  parts_->new_spans.emplace_back(since_ns, record::host_now_ns());
   return true;
 }
 

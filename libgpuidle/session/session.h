@@ -50,9 +50,11 @@ class Session {
   // The parts that allocate; made at activation and leaked, so that exit order does not matter.
   struct Parts;
 
+  void begin();
   bool open_trace(std::string* why_not);
   void choose_source();
   bool begins_stopped() const;
+  bool end_stopped_span();
   bool is_recording_process() const;
   std::string start_cupti();
   std::string start_interposition();

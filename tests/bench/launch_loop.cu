@@ -35,7 +35,8 @@ void check(cudaError_t error) {
 // Work of a fixed number of operations, not of a fixed time: a slower loop must show.
 std::uint64_t work(std::uint64_t rounds) {
   std::uint64_t x = rounds | 1;
-  for (std::uint64_t i = 0; i < rounds; ++i) x = x * 6364136223846793005ULL + 1442695040888963407ULL;
+  for (std::uint64_t i = 0; i < rounds; ++i)
+    x = x * 6364136223846793005ULL + 1442695040888963407ULL;
   return x;
 }
 
@@ -55,10 +56,11 @@ __attribute__((noinline)) std::int64_t launch_from(int depth) {
 void print_sorted(std::vector<std::int64_t>& times_ns) {
   std::sort(times_ns.begin(), times_ns.end());
   const auto at = [&](double share) {
-    return static_cast<long long>(times_ns[static_cast<std::size_t>(share * (times_ns.size() - 1))]);
+    return static_cast<long long>(
+        times_ns[static_cast<std::size_t>(share * (times_ns.size() - 1))]);
   };
-  std::printf("{\"p10_ns\": %lld, \"median_ns\": %lld, \"p90_ns\": %lld, \"p99_ns\": %lld}\n", at(0.1),
-              at(0.5), at(0.9), at(0.99));
+  std::printf("{\"p10_ns\": %lld, \"median_ns\": %lld, \"p90_ns\": %lld, \"p99_ns\": %lld}\n",
+              at(0.1), at(0.5), at(0.9), at(0.99));
 }
 
 }  // namespace
