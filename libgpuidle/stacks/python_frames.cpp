@@ -107,6 +107,8 @@ int copy_addresses(const NativeFrame* native, int count, std::uint64_t* words, i
 const char* readable_thread_state() {
   Mode mode = g_mode.load(std::memory_order_acquire);
   if (mode == Mode::absent || mode == Mode::off) return nullptr;
+  // A daemon thread may outlive its thread state, and this thread could be one.
+  if (g_python.is_initialized() == 0) return nullptr;
   const char* const thread = thread_state();
   if (thread == nullptr || mode == Mode::on) return thread;
   const int host_errno = errno;

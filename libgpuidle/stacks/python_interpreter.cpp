@@ -194,7 +194,10 @@ PythonSupport find_python(PythonInterpreter* python, std::string* reason) {
   python->code_type = reinterpret_cast<std::uintptr_t>(code_type);
   using ThreadState = void* (*)();
   python->this_thread = exports.function<ThreadState>("PyGILState_GetThisThreadState");
-  if (python->this_thread == nullptr) return refuse("it does not export its thread states");
+  python->is_initialized = exports.function<int (*)()>("Py_IsInitialized");
+  if (python->this_thread == nullptr || python->is_initialized == nullptr) {
+    return refuse("it does not export its thread states");
+  }
   // To 3.11 this is not about the calling thread but about whoever has the GIL.
   if (version.minor == 12) {
     python->attached_thread = exports.function<ThreadState>("_PyThreadState_UncheckedGet");

@@ -19,6 +19,9 @@ struct PythonInterpreter {
   void* (*attached_thread)() = nullptr;
   /// Thread state of this thread, with or without the GIL; pthread_getspecific().
   void* (*this_thread)() = nullptr;
+  /// 0 before the interpreter has begun and from when it begins to end: soon after that it frees
+  /// the thread states of threads that still run. A read of a global.
+  int (*is_initialized)() = nullptr;
   std::uintptr_t eval_begin = 0;  ///< code of the evaluation loop, [begin, end)
   std::uintptr_t eval_end = 0;
 };

@@ -34,6 +34,9 @@ class PythonFrames(unittest.TestCase):
     def test_every_position_has_the_line_that_python_gives_it(self):
         self.run_with_each("python_line_tables.py")
 
+    def test_a_stack_is_taken_unharmed_while_the_interpreter_ends_and_afterwards(self):
+        self.run_with_each("python_ending.py")
+
 
 if __name__ == "__main__":
     sim.main()

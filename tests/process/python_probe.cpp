@@ -96,6 +96,16 @@ int probe_stack(char* out, int size, int with_addresses, int python_frames) {
   return static_cast<int>(text.size());
 }
 
+/// Takes a stack and throws it away; has the signature of on_exit()'s functions. `words` may be
+/// nullptr, else it gets the number of words.
+void probe_take(int, int* words_out) {
+  const NativeStack native = native_stack();
+  std::vector<std::uint64_t> words(kMaxWords);
+  const int count = PythonFrames::capture(
+      native.frames.data(), static_cast<int>(native.frames.size()), words.data(), kMaxWords);
+  if (words_out != nullptr) *words_out = count;
+}
+
 /// What did not go as it should: broken stacks, misplaced and unnamed frames, code objects.
 void probe_counts(std::uint64_t* out) {
   const auto counts = PythonFrames::counts();

@@ -32,6 +32,7 @@ __attribute__((visibility("default"))) alignas(8) char PyType_Type[512];
 __attribute__((visibility("default"))) alignas(8) char PyCode_Type[512];
 __attribute__((visibility("default"))) alignas(8) char _PyRuntime[1024];  // NOLINT: CPython's name
 __attribute__((visibility("default"))) const char* Py_GetVersion() { return g_version_text; }
+__attribute__((visibility("default"))) int Py_IsInitialized() { return 0; }
 __attribute__((visibility("default"))) void* PyGILState_GetThisThreadState() { return nullptr; }
 }
 
