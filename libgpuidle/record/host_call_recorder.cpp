@@ -47,19 +47,12 @@ bool HostCallRecorder::prepare(const RecorderOptions& options) {
   const std::size_t states_bytes = sizeof(ThreadState) * kMaxThreads;
   const std::size_t states_span = (states_bytes + 4095) / 4096 * 4096;
   const std::size_t bytes = states_span + slots_per_ring_ * sizeof(Slot) * kMaxThreads;
-  const int fd = memfd_create("gpuidle-rings", MFD_CLOEXEC);
-  if (fd < 0) return false;
-  void* base = MAP_FAILED;
-  if (ftruncate(fd, static_cast<off_t>(bytes)) == 0) {
-    base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  }
-  const int error = errno;
-  // The mapping keeps the pages; a descriptor of ours would show up in the host's fd table.
-  close(fd);
-  if (base == MAP_FAILED) {
-    errno = error;
-    return false;
-  }
+  // Shared pages, so that a parent can still read them when this process has been killed. No file
+  // behind them: ftruncate() of even a memfd raises SIGXFSZ under a small RLIMIT_FSIZE, and a
+  // descriptor of ours would show up in the host's table.
+  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) return false;
   slots_ = reinterpret_cast<Slot*>(static_cast<char*>(base) + states_span);
   auto* states = static_cast<ThreadState*>(base);
   for (int i = 0; i < kMaxThreads; ++i) new (&states[i]) ThreadState;

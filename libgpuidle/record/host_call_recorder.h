@@ -53,7 +53,7 @@ struct ThreadState {
 /// Context: prepare() control, once; drain-side functions drain thread; the rest hook.
 class HostCallRecorder {
  public:
-  /// Reserves the rings. False with errno set: no memory file.
+  /// Reserves the rings. False with errno set: no address space.
   bool prepare(const RecorderOptions& options);
 
   /// A recorded call begins on this thread. `api` is its row in model::cuda_apis(). Calls nest;

@@ -2,8 +2,7 @@
 //
 // What a hook writes into: one ring per host thread, single writer (that thread), single reader
 // (the drain thread). Never blocks and never overwrites: a record that does not fit is dropped and
-// counted. Rings lie in shared pages (a memfd), which outlive the process for whoever holds the
-// descriptor.
+// counted. Rings lie in shared pages, which outlive the process for whoever has mapped them.
 #pragma once
 
 #include <atomic>
