@@ -105,6 +105,27 @@ class Unnoticed(sim.TestCase):
                 self.assertEqual(len(lines), 1, seen.stderr)
                 self.assertIn("/trace.gpuidle", lines[0])
 
+    def test_a_file_size_limit_ends_the_recording_not_the_program(self):
+        # A write, or the ftruncate of a memory file, beyond RLIMIT_FSIZE raises SIGXFSZ: its default
+        # action kills.
+        for limit_bytes in (0, 4096):
+            with self.subTest(limit_bytes=limit_bytes):
+                folder = self.folder / str(limit_bytes)
+                folder.mkdir()
+                command = ["prlimit", f"--fsize={limit_bytes}", "env", f"LD_PRELOAD={sim.LIBRARY}",
+                           f"GPUIDLE_OUTPUT={folder}/%p.gpuidle", str(sim.PROGRAM), "300", "exit"]
+                seen = sim.run(command, folder, preload=False, SIMGPU_TIMELINE="")
+                self.assertEqual((seen.status, seen.stdout), (3, "300 steps, then exit\n"), seen.stderr)
+                self.assertRegex(seen.stderr, r"gpuidle\[.*error: .*File too large")
+                if limit_bytes:
+                    self.assertEqual(sim.gpuidle("info", seen.trace).returncode, 0)
+
+    def test_without_free_descriptors_the_program_runs_on(self):
+        command = ["prlimit", "--nofile=10", "env", f"LD_PRELOAD={sim.LIBRARY}",
+                   f"GPUIDLE_OUTPUT={self.folder}/%p.gpuidle", str(sim.PROGRAM), "8", "exit"]
+        seen = sim.run(command, self.folder, preload=False)
+        self.assertEqual((seen.status, seen.stdout), (3, "8 steps, then exit\n"), seen.stderr)
+
 
 if __name__ == "__main__":
     sim.main()
