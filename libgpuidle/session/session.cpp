@@ -269,9 +269,14 @@ std::string Session::start_cupti() {
 
 std::string Session::start_interposition() {
   // Hooks only see calls if the program's symbols bind to them: preloaded, not merely opened by the
-  // driver. The main program's scope tells.
+  // driver, however globally. In front of libc means preloaded, so whose dlsym it finds tells.
+  Dl_info found{};
+  Dl_info own{};
   void* program = dlopen(nullptr, RTLD_NOW);
-  const bool is_preloaded = program != nullptr && dlsym(program, "gpuidle_is_active") != nullptr;
+  const void* first_dlsym = program == nullptr ? nullptr : dlsym(program, "dlsym");
+  const bool is_preloaded = first_dlsym != nullptr && dladdr(first_dlsym, &found) != 0 &&
+                            dladdr(reinterpret_cast<const void*>(&driver_major), &own) != 0 &&
+                            found.dli_fbase == own.dli_fbase;
   if (program != nullptr) dlclose(program);
   if (!is_preloaded) {
     return "the library was not preloaded, so host calls cannot be seen without CUPTI (use "
