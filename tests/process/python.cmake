@@ -11,5 +11,9 @@ target_compile_options(python_probe PRIVATE -O2)
 # An interpreter may bring an older libstdc++ than the compiler's.
 target_link_options(python_probe PRIVATE -static-libstdc++ -static-libgcc -Wl,-z,defs)
 
+# Preloaded into a program, it is an interpreter that is stood down from.
+add_library(python_pretender SHARED ${CMAKE_SOURCE_DIR}/tests/unit/python_pretender.cpp)
+target_link_libraries(python_pretender PRIVATE gpuidle_options)
+
 gpuidle_add_process_test(python_frames_test)
 gpuidle_add_process_test(python_loop_test)

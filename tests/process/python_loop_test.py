@@ -7,6 +7,7 @@ import unittest
 import python_interpreters
 import run_simulated as sim
 
+PRETENDER = sim.BUILD / "tests/process/libpython_pretender.so"
 PROGRAM = sim.SOURCE / "examples/python_loop.py"
 
 
@@ -54,6 +55,18 @@ class PythonLoop(sim.TestCase):
         self.assertEqual((done.status, done.stderr), (0, ""))
         report = sim.gpuidle_json("report", done.trace)
         self.assertEqual(report["idle_origins"][0]["stack"], [])
+
+    def test_an_interpreter_that_is_not_supported_is_stood_down_from_with_one_line(self):
+        reason = "CPython 3.13.0 (free-threaded): free-threaded builds are not supported"
+        done = sim.run([str(sim.PROGRAM), "20", "exit"], self.folder,
+                       LD_PRELOAD=f"{sim.LIBRARY}:{PRETENDER}")
+        self.assertEqual(done.status, 0)
+        lines = done.stderr.splitlines()
+        self.assertEqual(len(lines), 1, done.stderr)
+        self.assertIn(f"warning: call stacks are recorded without Python frames: {reason}", lines[0])
+        report = sim.gpuidle_json("report", done.trace)
+        self.assertEqual(report["warnings"], [f"no Python frames: {reason}"])
+        self.assertTrue(report["idle_origins"][0]["stack"])
 
 
 if __name__ == "__main__":

@@ -1,81 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which interpreters are stood down from, and why. This program exports the names of an interpreter
-// and pretends to be one; no real one is needed, free-threaded and debug builds least of all.
+// Which interpreters are stood down from, and why. No real one is needed: python_pretender takes
+// the place of free-threaded, debug and unknown builds.
 #include "libgpuidle/stacks/python_interpreter.h"
 
 #include <dlfcn.h>
 
-#include <array>
 #include <catch2/catch.hpp>
-#include <cstring>
+#include <string>
 
-namespace {
-
-// PyMemberDef
-struct Member {
-  const char* name;
-  std::int64_t type;
-  std::int64_t offset;
-  std::int64_t flags;
-  const char* documentation;
-};
-static_assert(sizeof(Member) == 40);
-
-std::array<Member, 5> g_members;
-const char* g_version_text = "";
-
-}  // namespace
-
-extern "C" {
-__attribute__((visibility("default"))) alignas(8) char PyType_Type[512];
-__attribute__((visibility("default"))) alignas(8) char PyCode_Type[512];
-__attribute__((visibility("default"))) alignas(8) char _PyRuntime[1024];  // NOLINT: CPython's name
-__attribute__((visibility("default"))) const char* Py_GetVersion() { return g_version_text; }
-__attribute__((visibility("default"))) int Py_IsInitialized() { return 0; }
-__attribute__((visibility("default"))) void* PyGILState_GetThisThreadState() { return nullptr; }
-}
+#include "tests/unit/python_pretender.h"
 
 namespace gpuidle::stacks {
 namespace {
-
-template <typename T>
-void store(char* address, T value) {
-  std::memcpy(address, &value, sizeof(value));
-}
-
-void set_word(std::size_t index, std::uint64_t value) { store(_PyRuntime + 16 + 8 * index, value); }
-
-// All that a release build of this version says about itself.
-void pretend(const char* version_text, const PythonLayout& layout) {
-  g_version_text = version_text;
-  const bool is_qualified = layout.lines == LineTable::locations;
-  g_members = {{{"co_firstlineno", 0, layout.code_first_line, 0, ""},
-                {"co_filename", 0, layout.code_filename, 0, ""},
-                {is_qualified ? "co_qualname" : "co_name", 0, layout.code_name, 0, ""},
-                {layout.lines == LineTable::increments ? "co_lnotab" : "co_linetable", 0,
-                 layout.code_line_table, 0, ""},
-                {nullptr, 0, 0, 0, nullptr}}};
-  store(PyCode_Type + 8, &PyType_Type[0]);
-  store(PyCode_Type + 32, std::int64_t{layout.code_instructions});
-  store(PyCode_Type + 240, g_members.data());
-  std::memset(_PyRuntime, 0, sizeof(_PyRuntime));
-  for (const DebugOffsetWords& words : kDebugOffsetWords) {
-    if (words.minor != layout.minor) continue;
-    std::memcpy(_PyRuntime, "xdebugpy", 8);
-    set_word(words.thread_frame, layout.thread_frame);
-    set_word(words.thread_id, layout.thread_id);
-    set_word(words.frame_previous, layout.frame_previous);
-    set_word(words.frame_code, layout.frame_code);
-    set_word(words.frame_position, layout.frame_position);
-    set_word(words.frame_kind, layout.frame_kind);
-    set_word(words.code_filename, layout.code_filename);
-    set_word(words.code_name, layout.code_name);
-    set_word(words.code_line_table, layout.code_line_table);
-    set_word(words.code_first_line, layout.code_first_line);
-    set_word(words.code_instructions, layout.code_instructions);
-  }
-}
 
 struct Found {
   PythonSupport support;
@@ -137,7 +74,7 @@ TEST_CASE("a struct that is not as the table says is refused, and the field is n
           "[stacks][unit]") {
   SECTION("code objects, by their type's list of members") {
     pretend("3.10.2 (main)", layout(10));
-    g_members[1].offset += 8;
+    move_file_name(8);
     CHECK(find().reason ==
           "CPython 3.10.2: its co_filename is not where this version's release has it");
   }
@@ -153,7 +90,7 @@ TEST_CASE("a struct that is not as the table says is refused, and the field is n
             words.frame_position, words.frame_kind, words.code_instructions}) {
         const std::string text = "3." + std::to_string(words.minor) + ".0 (main)";
         pretend(text.c_str(), layout(words.minor));
-        set_word(index, 4000);
+        set_debug_offset(index, 4000);
         CHECK(find().support == PythonSupport::refused);
       }
     }
