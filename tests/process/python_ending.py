@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stacks are taken while the interpreter ends, after it has ended, in forked children and in threads
-that come and go.
+"""Stacks are taken while the interpreter ends, after it has ended, in forked children and in
+threads that come and go.
 
 Run by python_frames_test.py with each interpreter that is installed (3.8 syntax, standard library
 only); argument: the probe library. The exit status is the answer: a wrong read ends the process.
