@@ -97,7 +97,10 @@ std::string CuptiSource::seat_holder() {
     api_.unsubscribe(unwanted);
     return {};
   }
-  return name.data();
+  // CUPTI puts "CUPTI for " before the name that the holder gave, if it gave one.
+  std::string holder = name.data();
+  if (holder == "CUPTI for " || holder == "CUPTI for") holder.clear();
+  return holder;
 }
 
 base::Status CuptiSource::subscribe() {

@@ -22,6 +22,30 @@ class Modes(sim.TestCase):
         head = self.head_of(self.run_program().trace, 0)
         self.assertIn("CUPTI, as its sole subscriber", head)
 
+    def test_a_cupti_that_can_be_shared_is_shared(self):
+        seen = self.run_program(SIMGPU_FAULT="cupti_version=130300")
+        self.assertIn("CUPTI, beside other subscribers", self.head_of(seen.trace, 0))
+        report = sim.gpuidle_json("report", seen.trace)
+        self.assertEqual(report["recording"]["source"], "cupti_shared")
+        self.assertTrue(report["has_gpu_records"])
+
+    def test_without_the_preload_and_without_cupti_nothing_is_recorded_and_that_is_said(self):
+        seen = sim.run([str(sim.PROGRAM), "60", "exit"], self.folder, preload=False,
+                       SIMGPU_FAULT="subscribe=39", CUDA_INJECTION64_PATH=str(sim.LIBRARY),
+                       GPUIDLE_OUTPUT=str(self.folder / "%p.gpuidle"))
+        self.assertEqual((seen.status, seen.stdout), (3, "60 steps, then exit\n"), seen.stderr)
+        head = self.head_of(seen.trace, 6)
+        self.assertIn("nothing was recorded", head)
+        self.assertIn("39", head)
+        self.assertIn("not preloaded", " ".join(head.split()))
+
+    def test_loaded_by_the_driver_alone_cupti_is_enough(self):
+        seen = sim.run([str(sim.PROGRAM), "60", "exit"], self.folder, preload=False,
+                       CUDA_INJECTION64_PATH=str(sim.LIBRARY),
+                       GPUIDLE_OUTPUT=str(self.folder / "%p.gpuidle"))
+        self.assertEqual((seen.status, seen.stdout), (3, "60 steps, then exit\n"), seen.stderr)
+        self.assertIn("CUPTI, as its sole subscriber", self.head_of(seen.trace, 0))
+
     def test_cupti_taken_by_another_tool_leaves_host_calls_and_says_why(self):
         seen = self.run_program(SIMGPU_FAULT="subscribe=39")
         head = self.head_of(seen.trace, 0)

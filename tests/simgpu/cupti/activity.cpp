@@ -36,6 +36,10 @@ struct Buffer {
   size_t max_records = 0;
 };
 
+using SharedRequest = void (*)(uint8_t**, size_t*, size_t*, void*);
+using SharedComplete = void (*)(uint8_t*, size_t, size_t, void*);
+
+// One client's way of records.
 struct State {
   std::mutex queue_mutex;  // innermost: taken under the driver's device lock
   std::deque<Pending> queue;
@@ -43,17 +47,30 @@ struct State {
   Buffer buffer;
   std::atomic<CUpti_BuffersCallbackRequestFunc> request{nullptr};
   std::atomic<CUpti_BuffersCallbackCompleteFunc> complete{nullptr};
+  std::atomic<SharedRequest> shared_request{nullptr};
+  std::atomic<SharedComplete> shared_complete{nullptr};
   std::atomic<size_t> dropped{0};
-  std::atomic<bool> worker_runs{false};
   std::atomic<uint8_t> zeroed_buffers{0};
+  std::atomic<uint8_t> kinds[kKinds] = {};
+
+  bool has_callbacks() const {
+    return request.load() != nullptr || shared_request.load() != nullptr;
+  }
+  // A peer copy is a record of a kind of its own that comes with the kind of all copies.
+  bool takes(uint32_t kind) const {
+    return kinds[kind] ||
+           (kind == CUPTI_ACTIVITY_KIND_MEMCPY2 && kinds[CUPTI_ACTIVITY_KIND_MEMCPY]);
+  }
 };
 
-State& state() {
-  static auto* value = new State;  // leaked: the worker outlives static destructors
-  return *value;
+State& state(int client = kProcessWide) {
+  static auto* value = new State[kClients];  // leaked: the worker outlives static destructors
+  return value[client];
 }
 
-std::atomic<uint8_t> kinds[kKinds];
+std::atomic<bool> worker_runs{false};
+// How many clients want a kind.
+std::atomic<int> kinds[kKinds];
 // API filters: 0 = not named, all of an enabled kind pass unless something is named.
 std::atomic<uint8_t> api_named[3][kApis];
 std::atomic<bool> api_filtered[3];
@@ -65,8 +82,10 @@ void complete_buffer(State& s) {
   Buffer full = s.buffer;
   s.buffer = Buffer();
   if (full.memory == nullptr) return;
-  auto complete = s.complete.load();
-  if (complete) complete(nullptr, 0, full.memory, full.bytes, full.used);
+  if (auto complete = s.complete.load()) complete(nullptr, 0, full.memory, full.bytes, full.used);
+  if (auto complete = s.shared_complete.load()) {
+    complete(full.memory, full.bytes, full.used, nullptr);
+  }
 }
 
 bool need_buffer(State& s, size_t bytes) {
@@ -76,8 +95,9 @@ bool need_buffer(State& s, size_t bytes) {
   if (full) complete_buffer(s);
   if (buffer.memory) return true;
   auto request = s.request.load();
-  if (request == nullptr) return false;
-  request(&buffer.memory, &buffer.bytes, &buffer.max_records);
+  auto shared_request = s.shared_request.load();
+  if (request) request(&buffer.memory, &buffer.bytes, &buffer.max_records);
+  if (shared_request) shared_request(&buffer.memory, &buffer.bytes, &buffer.max_records, nullptr);
   if (buffer.memory == nullptr) return false;
   if (buffer.bytes < bytes) {
     complete_buffer(s);
@@ -127,19 +147,21 @@ void deliver(State& s, bool force) {
 }
 
 void work() {
-  State& s = state();
   is_delivering = true;
   while (true) {
     timespec period = {0, kWorkerPeriodNs};
     nanosleep(&period, nullptr);
-    if (s.request.load() == nullptr) continue;
-    std::lock_guard<std::mutex> lock(s.delivery_mutex);
-    deliver(s, false);
+    for (int client = 0; client < kClients; ++client) {
+      State& s = state(client);
+      if (!s.has_callbacks()) continue;
+      std::lock_guard<std::mutex> lock(s.delivery_mutex);
+      deliver(s, false);
+    }
   }
 }
 
 void start_worker() {
-  if (!state().worker_runs.exchange(true)) simgpu::start_background_thread("simgpu-cupti", work);
+  if (!worker_runs.exchange(true)) simgpu::start_background_thread("simgpu-cupti", work);
 }
 
 CUptiResult flush(uint32_t flag) {
@@ -151,9 +173,10 @@ CUptiResult flush(uint32_t flag) {
   }
   if (hub() == nullptr) return CUPTI_ERROR_NOT_INITIALIZED;
   if (is_delivering) return CUPTI_ERROR_INVALID_OPERATION;  // from inside a completion callback
-  State& s = state();
   int64_t start = hub()->now_ns();
-  {
+  for (int client = 0; client < kClients; ++client) {
+    State& s = state(client);
+    if (!s.has_callbacks()) continue;
     std::lock_guard<std::mutex> lock(s.delivery_mutex);
     is_delivering = true;
     deliver(s, (flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) != 0);
@@ -164,12 +187,12 @@ CUptiResult flush(uint32_t flag) {
   return CUPTI_SUCCESS;
 }
 
-CUptiResult set_kind(CUpti_ActivityKind kind, bool enable) {
+CUptiResult set_kind(CUpti_ActivityKind kind, bool enable, int client = kProcessWide) {
   if (kind <= 0 || kind >= kKinds || record_bytes(kind) == 0) return CUPTI_ERROR_INVALID_KIND;
   if (hub() == nullptr) return CUPTI_ERROR_NOT_INITIALIZED;
-  kinds[kind] = enable;
+  if (state(client).kinds[kind].exchange(enable) != enable) kinds[kind] += enable ? 1 : -1;
   bool any = false;
-  for (const auto& value : kinds) any = any || value;
+  for (const auto& value : kinds) any = any || value != 0;
   set_has_activity(any);
   if (enable) start_worker();
   return CUPTI_SUCCESS;
@@ -197,18 +220,44 @@ bool is_api_enabled(uint32_t domain, uint32_t cbid) {
 
 void queue_record(const void* record, size_t bytes, int64_t ready_ns) {
   static std::atomic<uint64_t> count{0};
-  State& s = state();
   int64_t every = simgpu::fault("drop_every");
-  if (every > 0 && ++count % static_cast<uint64_t>(every) == 0) {
-    ++s.dropped;
-    return;
-  }
+  bool is_dropped = every > 0 && ++count % static_cast<uint64_t>(every) == 0;
+  uint32_t kind = 0;
+  std::memcpy(&kind, record, sizeof kind);
   Pending pending;
   pending.ready_ns = ready_ns;
   pending.bytes = static_cast<uint32_t>(bytes);
   std::memcpy(pending.data, record, bytes);
-  std::lock_guard<std::mutex> lock(s.queue_mutex);
-  s.queue.push_back(pending);
+  for (int client = 0; client < kClients; ++client) {
+    State& s = state(client);
+    if (!s.takes(kind)) continue;
+    if (is_dropped) {
+      ++s.dropped;
+      continue;
+    }
+    std::lock_guard<std::mutex> lock(s.queue_mutex);
+    s.queue.push_back(pending);
+  }
+}
+
+bool has_process_wide_activity() {
+  for (const auto& value : state().kinds) {
+    if (value) return true;
+  }
+  return false;
+}
+
+void drop_client(int client) {
+  State& s = state(client);
+  for (int kind = 1; kind < kKinds; ++kind) {
+    if (s.kinds[kind]) set_kind(static_cast<CUpti_ActivityKind>(kind), false, client);
+  }
+  std::lock_guard<std::mutex> delivery_lock(s.delivery_mutex);
+  complete_buffer(s);
+  s.shared_request = nullptr;
+  s.shared_complete = nullptr;
+  std::lock_guard<std::mutex> queue_lock(s.queue_mutex);
+  s.queue.clear();
 }
 
 uint64_t timestamp_ns() {
@@ -229,6 +278,7 @@ CUptiResult CUPTI(cuptiActivityRegisterCallbacks)(
     CUpti_BuffersCallbackRequestFunc funcBufferRequested,
     CUpti_BuffersCallbackCompleteFunc funcBufferCompleted) {
   if (!funcBufferRequested || !funcBufferCompleted) return result(CUPTI_ERROR_INVALID_PARAMETER);
+  if (simcupti::is_shared()) return result(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
   // A buffer of earlier callbacks goes back to its owner first.
   auto& s = state();
   if (!simcupti::is_delivering) {
@@ -241,6 +291,7 @@ CUptiResult CUPTI(cuptiActivityRegisterCallbacks)(
 }
 
 CUptiResult CUPTI(cuptiActivityEnable)(CUpti_ActivityKind kind) {
+  if (simcupti::is_shared()) return result(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
   return result(simcupti::set_kind(kind, true));
 }
 
@@ -321,5 +372,52 @@ CUptiResult CUPTI(cuptiActivitySetAttribute)(CUpti_ActivityAttribute attr, size_
   if (attr == CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER) {
     state().zeroed_buffers = given != 0;
   }
+  return CUPTI_SUCCESS;
+}
+
+// The subscriber-scoped calls of CUPTI 13.3, as its public manual describes them: the build's
+// headers are older and do not declare them. A configuration (fields, filters) is not simulated:
+// null only.
+#define SIMCUPTI_SHARED extern "C" __attribute__((visibility("default"))) CUptiResult
+
+SIMCUPTI_SHARED CUPTI(cuptiActivityRegisterCallbacks_v2)(CUpti_SubscriberHandle subscriber,
+                                                         simcupti::SharedRequest request,
+                                                         simcupti::SharedComplete complete) {
+  int client = simcupti::shared_index(subscriber);
+  if (client < 0 || !request || !complete) return result(CUPTI_ERROR_INVALID_PARAMETER);
+  auto& s = state(client);
+  s.shared_request = request;
+  s.shared_complete = complete;
+  return CUPTI_SUCCESS;
+}
+
+SIMCUPTI_SHARED CUPTI(cuptiActivityEnable_v2)(CUpti_SubscriberHandle subscriber,
+                                              CUpti_ActivityKind kind, void* config) {
+  int client = simcupti::shared_index(subscriber);
+  if (client < 0) return result(CUPTI_ERROR_INVALID_PARAMETER);
+  if (config != nullptr) return result(CUPTI_ERROR_NOT_SUPPORTED);
+  return result(simcupti::set_kind(kind, true, client));
+}
+
+SIMCUPTI_SHARED CUPTI(cuptiActivityDisable_v2)(CUpti_SubscriberHandle subscriber,
+                                               CUpti_ActivityKind kind, void*) {
+  int client = simcupti::shared_index(subscriber);
+  if (client < 0) return result(CUPTI_ERROR_INVALID_PARAMETER);
+  return result(simcupti::set_kind(kind, false, client));
+}
+
+SIMCUPTI_SHARED CUPTI(cuptiActivityGetNextRecord_v2)(CUpti_SubscriberHandle subscriber,
+                                                     uint8_t* buffer, size_t validBufferSizeBytes,
+                                                     CUpti_Activity** record) {
+  if (simcupti::shared_index(subscriber) < 0) return result(CUPTI_ERROR_INVALID_PARAMETER);
+  return cuptiActivityGetNextRecord(buffer, validBufferSizeBytes, record);
+}
+
+SIMCUPTI_SHARED CUPTI(cuptiGetTimestamp_v2)(CUpti_SubscriberHandle subscriber,
+                                            uint64_t* timestamp) {
+  if (simcupti::shared_index(subscriber) < 0 || timestamp == nullptr) {
+    return result(CUPTI_ERROR_INVALID_PARAMETER);
+  }
+  *timestamp = simcupti::timestamp_ns();
   return CUPTI_SUCCESS;
 }

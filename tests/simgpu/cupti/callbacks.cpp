@@ -10,22 +10,27 @@
 #include "core/settings.h"
 #include "cupti/state.h"
 
+namespace simcupti {
+constexpr int kDomains = 7;
+constexpr int kCallbacks = 1024;
+}  // namespace simcupti
+
 struct CUpti_Subscriber_st {
-  CUpti_CallbackFunc callback;
-  void* user;
-  char name[CUPTI_SUBSCRIBER_NAME_MAX_LEN + 1];
+  std::atomic<bool> is_live{false};
+  bool shares = false;  // subscribed with allowMultipleSubscribers
+  CUpti_CallbackFunc callback = nullptr;
+  void* user = nullptr;
+  char name[CUPTI_SUBSCRIBER_NAME_MAX_LEN + 1] = {};
+  std::atomic<uint8_t> enabled[simcupti::kDomains][simcupti::kCallbacks] = {};
 };
 
 namespace simcupti {
 namespace {
 
-constexpr int kDomains = 7;
-constexpr int kCallbacks = 1024;
-
 std::mutex mutex;
-CUpti_Subscriber_st only_subscriber;
-std::atomic<CUpti_Subscriber_st*> subscriber{nullptr};
-std::atomic<uint8_t> enabled[kDomains][kCallbacks];
+CUpti_Subscriber_st subscribers[kMaxSubscribers];
+// How many subscribers want a callback.
+std::atomic<int> wanted[kDomains][kCallbacks];
 std::atomic<bool> has_subscriber{false};
 std::atomic<bool> has_activity{false};
 
@@ -34,16 +39,18 @@ thread_local bool in_callback = false;
 thread_local unsigned call_depth = 0;
 
 void invoke(CUpti_CallbackDomain domain, uint32_t cbid, const void* argument) {
-  CUpti_Subscriber_st* target = subscriber.load(std::memory_order_acquire);
-  if (target == nullptr || in_callback) return;
+  if (in_callback) return;
   in_callback = true;
-  target->callback(target->user, domain, cbid, argument);
+  for (CUpti_Subscriber_st& target : subscribers) {
+    if (!target.is_live.load(std::memory_order_acquire) || !target.enabled[domain][cbid]) continue;
+    target.callback(target.user, domain, cbid, argument);
+  }
   in_callback = false;
 }
 
 bool wants(uint32_t domain, uint32_t cbid) {
   return domain < kDomains && cbid < kCallbacks &&
-         enabled[domain][cbid].load(std::memory_order_relaxed) != 0;
+         wanted[domain][cbid].load(std::memory_order_relaxed) != 0;
 }
 
 void report_call(simgpu::Call* call, CUpti_ApiCallbackSite site) {
@@ -100,35 +107,64 @@ void host_wait(const simgpu::HostWait& wait) {
 
 const simgpu::Tool tool = {call_enter, call_leave, record_operation, host_wait, resource};
 
+// 13.2 appended the wish to share to the 32 bytes that the build's header declares.
+bool wants_to_share(const CUpti_SubscriberParams* params) {
+  constexpr size_t kShareOffset = 32;
+  if (params == nullptr || params->structSize <= kShareOffset) return false;
+  return reinterpret_cast<const unsigned char*>(params)[kShareOffset] != 0;
+}
+
+CUpti_Subscriber_st* first_subscriber() {
+  for (CUpti_Subscriber_st& one : subscribers) {
+    if (one.is_live) return &one;
+  }
+  return nullptr;
+}
+
+CUptiResult refuse(const CUpti_Subscriber_st* holder, CUpti_SubscriberParams* params) {
+  if (holder && params && params->oldSubscriberName) {
+    std::snprintf(params->oldSubscriberName, params->oldSubscriberSize, "CUPTI for %s",
+                  holder->name);
+  }
+  return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+}
+
 CUptiResult subscribe(CUpti_SubscriberHandle* handle, CUpti_CallbackFunc callback, void* userdata,
                       CUpti_SubscriberParams* params) {
   if (int64_t code = simgpu::fault("subscribe"); code > 0) return static_cast<CUptiResult>(code);
   if (handle == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   if (hub() == nullptr) return CUPTI_ERROR_NOT_INITIALIZED;
+  bool shares = wants_to_share(params);
+  if (shares && reported_version() < 130300) return CUPTI_ERROR_NOT_SUPPORTED;
   std::lock_guard<std::mutex> lock(mutex);
-  if (subscriber.load() != nullptr) {
-    if (params && params->oldSubscriberName) {
-      std::snprintf(params->oldSubscriberName, params->oldSubscriberSize, "CUPTI for %s",
-                    only_subscriber.name);
-    }
-    return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+  const CUpti_Subscriber_st* first = first_subscriber();
+  if (first && !(first->shares && shares)) return refuse(first, params);
+  if (shares && has_process_wide_activity()) return refuse(nullptr, params);
+  for (CUpti_Subscriber_st& one : subscribers) {
+    if (one.is_live) continue;
+    one.callback = callback;
+    one.user = userdata;
+    one.shares = shares;
+    std::snprintf(one.name, sizeof one.name, "%s",
+                  params && params->subscriberName ? params->subscriberName : "");
+    one.is_live.store(true, std::memory_order_release);
+    *handle = &one;
+    set_has_subscriber(true);
+    return CUPTI_SUCCESS;
   }
-  only_subscriber.callback = callback;
-  only_subscriber.user = userdata;
-  std::snprintf(only_subscriber.name, sizeof only_subscriber.name, "%s",
-                params && params->subscriberName ? params->subscriberName : "");
-  subscriber.store(&only_subscriber, std::memory_order_release);
-  *handle = &only_subscriber;
-  set_has_subscriber(true);
-  return CUPTI_SUCCESS;
+  return refuse(first, params);
 }
 
 bool is_subscriber(CUpti_SubscriberHandle handle) {
-  return handle != nullptr && handle == subscriber.load();
+  return handle >= subscribers && handle < subscribers + kMaxSubscribers && handle->is_live;
 }
 
-void set_domain(uint32_t domain, bool enable) {
-  for (auto& flag : enabled[domain]) flag = enable;
+void set_callback(CUpti_Subscriber_st& one, uint32_t domain, uint32_t cbid, bool enable) {
+  if (one.enabled[domain][cbid].exchange(enable) != enable) wanted[domain][cbid] += enable ? 1 : -1;
+}
+
+void set_domain(CUpti_Subscriber_st& one, uint32_t domain, bool enable) {
+  for (uint32_t cbid = 0; cbid < kCallbacks; ++cbid) set_callback(one, domain, cbid, enable);
 }
 
 }  // namespace
@@ -144,6 +180,15 @@ simgpu::Hub* hub() {
   value = get();
   found.store(value, std::memory_order_release);
   return value;
+}
+
+int shared_index(CUpti_SubscriberHandle handle) {
+  return is_subscriber(handle) && handle->shares ? static_cast<int>(handle - subscribers) : -1;
+}
+
+bool is_shared() {
+  const CUpti_Subscriber_st* first = first_subscriber();
+  return first && first->shares;
 }
 
 void attach() {
@@ -179,11 +224,12 @@ CUptiResult CUPTI(cuptiSubscribe_v2)(CUpti_SubscriberHandle* subscriber,
 CUptiResult CUPTI(cuptiUnsubscribe)(CUpti_SubscriberHandle subscriber) {
   std::lock_guard<std::mutex> lock(simcupti::mutex);
   if (!simcupti::is_subscriber(subscriber)) return result(CUPTI_ERROR_INVALID_PARAMETER);
-  simcupti::subscriber = nullptr;
-  for (int domain = 0; domain < simcupti::kDomains; ++domain) {
-    simcupti::set_domain(static_cast<uint32_t>(domain), false);
+  if (int client = simcupti::shared_index(subscriber); client >= 0) simcupti::drop_client(client);
+  for (uint32_t domain = 0; domain < simcupti::kDomains; ++domain) {
+    simcupti::set_domain(*subscriber, domain, false);
   }
-  simcupti::set_has_subscriber(false);
+  subscriber->is_live = false;
+  simcupti::set_has_subscriber(simcupti::first_subscriber() != nullptr);
   return CUPTI_SUCCESS;
 }
 
@@ -193,7 +239,7 @@ CUptiResult CUPTI(cuptiEnableCallback)(uint32_t enable, CUpti_SubscriberHandle s
       domain >= simcupti::kDomains || cbid >= simcupti::kCallbacks) {
     return result(CUPTI_ERROR_INVALID_PARAMETER);
   }
-  simcupti::enabled[domain][cbid] = enable != 0;
+  simcupti::set_callback(*subscriber, domain, cbid, enable != 0);
   return CUPTI_SUCCESS;
 }
 
@@ -203,14 +249,14 @@ CUptiResult CUPTI(cuptiEnableDomain)(uint32_t enable, CUpti_SubscriberHandle sub
       domain >= simcupti::kDomains) {
     return result(CUPTI_ERROR_INVALID_PARAMETER);
   }
-  simcupti::set_domain(domain, enable != 0);
+  simcupti::set_domain(*subscriber, domain, enable != 0);
   return CUPTI_SUCCESS;
 }
 
 CUptiResult CUPTI(cuptiEnableAllDomains)(uint32_t enable, CUpti_SubscriberHandle subscriber) {
   if (!simcupti::is_subscriber(subscriber)) return result(CUPTI_ERROR_INVALID_PARAMETER);
   for (uint32_t domain = 1; domain < simcupti::kDomains; ++domain) {
-    simcupti::set_domain(domain, enable != 0);
+    simcupti::set_domain(*subscriber, domain, enable != 0);
   }
   return CUPTI_SUCCESS;
 }
@@ -220,7 +266,8 @@ CUptiResult CUPTI(cuptiGetCallbackState)(uint32_t* enable, CUpti_SubscriberHandl
   if (!simcupti::is_subscriber(subscriber) || enable == nullptr) {
     return result(CUPTI_ERROR_INVALID_PARAMETER);
   }
-  *enable = simcupti::wants(domain, cbid);
+  *enable = domain < simcupti::kDomains && cbid < simcupti::kCallbacks &&
+            subscriber->enabled[domain][cbid];
   return CUPTI_SUCCESS;
 }
 
@@ -234,7 +281,8 @@ CUptiResult CUPTI(cuptiSupportedDomains)(size_t* domainCount, CUpti_DomainTable*
 }
 
 CUptiResult CUPTI(cuptiFinalize)(void) {
-  if (simcupti::subscriber.load()) CUPTI(cuptiUnsubscribe)(simcupti::subscriber.load());
+  if (simcupti::is_shared()) return CUPTI_SUCCESS;  // others may still be there
+  if (auto* only = simcupti::first_subscriber()) CUPTI(cuptiUnsubscribe)(only);
   for (int kind = 1; kind < CUPTI_ACTIVITY_KIND_COUNT; ++kind) {
     cuptiActivityDisable(static_cast<CUpti_ActivityKind>(kind));
   }

@@ -51,6 +51,11 @@ const ResultRow kResults[] = {
 
 }  // namespace
 
+uint32_t reported_version() {
+  int64_t other = simgpu::fault("cupti_version");
+  return other > 0 ? static_cast<uint32_t>(other) : CUPTI_API_VERSION;
+}
+
 CUptiResult result(CUptiResult value) {
   if (value != CUPTI_SUCCESS) last_error = value;
   return value;
@@ -62,8 +67,7 @@ using simcupti::hub;
 using simcupti::result;
 
 CUptiResult CUPTI(cuptiGetVersion)(uint32_t* version) {
-  int64_t other = simgpu::fault("cupti_version");
-  *version = other > 0 ? static_cast<uint32_t>(other) : CUPTI_API_VERSION;
+  *version = simcupti::reported_version();
   return CUPTI_SUCCESS;
 }
 

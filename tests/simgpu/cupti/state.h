@@ -32,7 +32,23 @@ CUptiResult result(CUptiResult value);  // remembers errors for cuptiGetLastErro
 /// CLOCK_REALTIME, or its simulated equal on a virtual clock.
 uint64_t timestamp_ns();
 
-bool is_enabled(CUpti_ActivityKind kind);
+/// What cuptiGetVersion says.
+uint32_t reported_version();
+
+/// Who gets records: the process-wide client of the calls without a subscriber (V1), or one of the
+/// subscribers that share CUPTI (V2, from 13.3 on). Both at once are refused.
+constexpr int kMaxSubscribers = 4;
+constexpr int kProcessWide = kMaxSubscribers;
+constexpr int kClients = kMaxSubscribers + 1;
+
+/// Index of a subscriber that shares CUPTI; -1 for any other handle.
+int shared_index(CUpti_SubscriberHandle handle);
+/// Stops all recording for a client and gives its buffer back.
+void drop_client(int client);
+bool has_process_wide_activity();
+bool is_shared();  // a sharing subscriber exists
+
+bool is_enabled(CUpti_ActivityKind kind);  // for any client
 bool is_api_enabled(uint32_t domain, uint32_t cbid);
 
 /// Queues a record for delivery once the device clock has passed `ready_ns`.
