@@ -10,6 +10,7 @@
 
 #include "libgpuidle/model/cuda_api.h"
 #include "libgpuidle/session/process_info.h"
+#include "libgpuidle/stacks/call_stack.h"
 #include "libgpuidle/stacks/python_frames.h"
 #include "libgpuidle/stacks/stack_word.h"
 
@@ -44,6 +45,7 @@ void HostDrain::sample_clock() {
 std::size_t HostDrain::drain(model::Slice& slice) {
   // Stamps that are read below lie, but for the last moments, between the previous pair and this.
   sample_clock();
+  stacks::CallStack::refresh();
   std::size_t moved = 0;
   for (int i = 0; i < record::kMaxThreads; ++i) {
     record::ThreadState* state = recorder_.thread(i);

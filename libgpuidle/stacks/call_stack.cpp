@@ -101,6 +101,7 @@ std::uint64_t CallStack::unfinished(StackEnd end) {
 }
 
 void CallStack::refresh() {
+  if (!g_is_prepared) return;
   UnwindTables::refresh();
   ThreadWalkers::reclaim();
 }
