@@ -200,7 +200,7 @@ class Generator:
         externs = sorted({r[2] for r in rows} | {r[3] for r in rows})
         self.out("driver_procs.c",
                  "// Generated. Names, versions and entry points for cuGetProcAddress.\n"
-                 '#include "core/procs.h"\n' +
+                 '#include "device/procs.h"\n' +
                  "".join("extern int %s(void);\n" % name for name in externs) +
                  "const struct SimgpuProc simgpu_procs[] = {\n" +
                  "".join('    {"%s", %d, %s, %s},\n' % row for row in rows) +

@@ -9,9 +9,9 @@
 #include <mutex>
 #include <vector>
 
-#include "core/background.h"
-#include "core/settings.h"
 #include "cupti/state.h"
+#include "device/background.h"
+#include "device/settings.h"
 
 namespace simcupti {
 namespace {

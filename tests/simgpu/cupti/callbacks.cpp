@@ -7,8 +7,8 @@
 #include <cstring>
 #include <mutex>
 
-#include "core/settings.h"
 #include "cupti/state.h"
+#include "device/settings.h"
 
 namespace simcupti {
 constexpr int kDomains = 7;

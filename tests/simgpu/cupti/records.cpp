@@ -9,8 +9,8 @@
 #include <cstring>
 #include <vector>
 
-#include "core/settings.h"
 #include "cupti/state.h"
+#include "device/settings.h"
 
 namespace simcupti {
 namespace {

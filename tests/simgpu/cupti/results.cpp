@@ -3,8 +3,8 @@
 #include <cstring>
 #include <iterator>
 
-#include "core/settings.h"
 #include "cupti/state.h"
+#include "device/settings.h"
 
 namespace simcupti {
 namespace {

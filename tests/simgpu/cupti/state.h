@@ -13,7 +13,7 @@
 
 #include <cstdint>
 
-#include "core/tool.h"
+#include "device/tool.h"
 
 #define CUPTI(name) name
 

@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <cstring>
 
-#include "core/graph.h"
-#include "core/memory.h"
-#include "core/schedule.h"
-#include "core/settings.h"
+#include "device/graph.h"
+#include "device/memory.h"
+#include "device/schedule.h"
+#include "device/settings.h"
 #include "driver/driver.h"
 
 using simgpu::Context;

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "core/clock.h"
-#include "core/graph.h"
-#include "core/memory.h"
-#include "core/settings.h"
+#include "device/clock.h"
+#include "device/graph.h"
+#include "device/memory.h"
+#include "device/settings.h"
 #include "driver/driver.h"
 
 namespace simgpu {

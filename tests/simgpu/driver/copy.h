@@ -2,8 +2,8 @@
 // Copies and fills as work: for streams (copy.cpp) and for graph nodes (graph.cpp).
 #pragma once
 
-#include "core/cuda_api.h"
-#include "core/schedule.h"
+#include "device/cuda_api.h"
+#include "device/schedule.h"
 
 namespace simgpu {
 

@@ -3,8 +3,8 @@
 // function, with callbacks and per-thread stream variant, is generated around it.
 #pragma once
 
-#include "core/cuda_api.h"
-#include "core/device.h"
+#include "device/cuda_api.h"
+#include "device/device.h"
 #include "driver_impl.h"
 
 #define DRV(name) impl_##name

@@ -5,11 +5,11 @@
 #include <cstring>
 #include <iterator>
 
-#include "core/clock.h"
-#include "core/graph.h"
-#include "core/procs.h"
-#include "core/settings.h"
-#include "core/tool.h"
+#include "device/clock.h"
+#include "device/graph.h"
+#include "device/procs.h"
+#include "device/settings.h"
+#include "device/tool.h"
 #include "driver/driver.h"
 #include "driver/launch.h"
 #include "generated_cuda_meta.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs built node by node, their instantiation and launch. Captures are in stream.cpp.
-#include "core/graph.h"
+#include "device/graph.h"
 
 #include <algorithm>
 

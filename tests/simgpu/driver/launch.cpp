@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/settings.h"
+#include "device/settings.h"
 #include "driver/driver.h"
 
 namespace simgpu {

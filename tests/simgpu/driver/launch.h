@@ -2,9 +2,9 @@
 // Kernel launches as work: for streams (launch.cpp) and for graph nodes (graph.cpp).
 #pragma once
 
-#include "core/cuda_api.h"
-#include "core/module.h"
-#include "core/schedule.h"
+#include "device/cuda_api.h"
+#include "device/module.h"
+#include "device/schedule.h"
 
 namespace simgpu {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Allocation, pools, pointer attributes.
-#include "core/memory.h"
+#include "device/memory.h"
 
 #include <cstring>
 
-#include "core/graph.h"
-#include "core/schedule.h"
-#include "core/settings.h"
+#include "device/graph.h"
+#include "device/schedule.h"
+#include "device/settings.h"
 #include "driver/driver.h"
 
 using simgpu::Allocation;

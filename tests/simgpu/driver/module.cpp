@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modules and libraries. Both are one kind of object here, and so are functions and kernels.
-#include "core/module.h"
+#include "device/module.h"
 
 #include <fstream>
 #include <iterator>

@@ -2,10 +2,10 @@
 // Streams, events, host functions and stream capture.
 #include <algorithm>
 
-#include "core/clock.h"
-#include "core/graph.h"
-#include "core/schedule.h"
-#include "core/settings.h"
+#include "device/clock.h"
+#include "device/graph.h"
+#include "device/schedule.h"
+#include "device/settings.h"
 #include "driver/driver.h"
 
 using simgpu::Capture;

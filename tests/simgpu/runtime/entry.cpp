@@ -5,7 +5,7 @@
 #include <atomic>
 #include <mutex>
 
-#include "core/settings.h"
+#include "device/settings.h"
 #include "generated_cuda_runtime_api_meta.h"
 #include "runtime/runtime.h"
 

@@ -7,7 +7,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
-#include "core/tool.h"
+#include "device/tool.h"
 #include "driver_table.h"
 #include "runtime_impl.h"
 

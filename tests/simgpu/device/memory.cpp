@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/memory.h"
+#include "device/memory.h"
 
 #include <sys/mman.h>
 
 #include <map>
 #include <vector>
 
-#include "core/settings.h"
+#include "device/settings.h"
 
 namespace simgpu {
 namespace {

@@ -9,8 +9,8 @@
 #include <mutex>
 #include <vector>
 
-#include "core/cuda_api.h"
-#include "core/tool.h"
+#include "device/cuda_api.h"
+#include "device/tool.h"
 
 namespace simgpu {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/module.h"
+#include "device/module.h"
 
 #include <elf.h>
 
 #include <cctype>
 #include <cstring>
 
-#include "core/kernel_model.h"
-#include "core/memory.h"
+#include "device/kernel_model.h"
+#include "device/memory.h"
 
 namespace simgpu {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/graph.h"
+#include "device/graph.h"
 
 #include <algorithm>
 #include <map>
 
-#include "core/clock.h"
-#include "core/settings.h"
+#include "device/clock.h"
+#include "device/settings.h"
 
 namespace simgpu {
 namespace {

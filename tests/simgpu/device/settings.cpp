@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/settings.h"
+#include "device/settings.h"
 
 #include <unistd.h>
 

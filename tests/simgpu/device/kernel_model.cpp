@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/kernel_model.h"
+#include "device/kernel_model.h"
 
 #include <cxxabi.h>
 #include <fnmatch.h>
@@ -11,7 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "core/settings.h"
+#include "device/settings.h"
 
 namespace simgpu {
 namespace {

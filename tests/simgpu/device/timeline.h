@@ -2,7 +2,7 @@
 // The ground truth: one CSV row per device operation and per wait of the host (SIMGPU_TIMELINE).
 #pragma once
 
-#include "core/tool.h"
+#include "device/tool.h"
 
 namespace simgpu {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/device.h"
+#include "device/device.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -12,11 +12,11 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "core/clock.h"
-#include "core/graph.h"
-#include "core/schedule.h"
-#include "core/settings.h"
-#include "core/timeline.h"
+#include "device/clock.h"
+#include "device/graph.h"
+#include "device/schedule.h"
+#include "device/settings.h"
+#include "device/timeline.h"
 
 namespace simgpu {
 namespace {

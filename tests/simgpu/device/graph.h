@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/device.h"
-#include "core/schedule.h"
+#include "device/device.h"
+#include "device/schedule.h"
 
 namespace simgpu {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/timeline.h"
+#include "device/timeline.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -9,8 +9,8 @@
 #include <cstring>
 #include <string>
 
-#include "core/clock.h"
-#include "core/settings.h"
+#include "device/clock.h"
+#include "device/settings.h"
 
 namespace simgpu {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/device.h"
+#include "device/device.h"
 
 namespace simgpu {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/schedule.h"
+#include "device/schedule.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -11,11 +11,11 @@
 #include <cstring>
 #include <list>
 
-#include "core/background.h"
-#include "core/clock.h"
-#include "core/graph.h"
-#include "core/settings.h"
-#include "core/timeline.h"
+#include "device/background.h"
+#include "device/clock.h"
+#include "device/graph.h"
+#include "device/settings.h"
+#include "device/timeline.h"
 
 namespace simgpu {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/clock.h"
+#include "device/clock.h"
 
 #include <sched.h>
 #include <time.h>
 
 #include <atomic>
 
-#include "core/settings.h"
+#include "device/settings.h"
 
 namespace simgpu {
 namespace {
