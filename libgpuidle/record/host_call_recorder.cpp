@@ -89,13 +89,13 @@ ThreadState* HostCallRecorder::register_thread() {
 
 void HostCallRecorder::take_stack(ThreadState& thread) {
   std::uint64_t* const words = thread.words.data();
-  const int wanted = options_.stack_depth;
-  const int count = options_.capture_stack(words, wanted);
+  bool is_truncated = false;
+  const int count = options_.capture_stack(words, options_.stack_depth, &is_truncated);
   if (count <= 0) {
     thread.stacks_failed.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  if (count == wanted) thread.stacks_truncated.fetch_add(1, std::memory_order_relaxed);
+  if (is_truncated) thread.stacks_truncated.fetch_add(1, std::memory_order_relaxed);
   const std::uint64_t hash = hash_of(words, count);
   const auto entry = static_cast<std::uint16_t>(hash % kStackCacheSize);
   if (thread.stack_hashes[entry] != hash) {

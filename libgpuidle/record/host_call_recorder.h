@@ -25,9 +25,10 @@ struct RecorderOptions {
   std::size_t ring_bytes = 512 * 1024;     ///< per thread; rounded down to a power of two
   int stack_depth = 64;                    ///< frames kept, <= kMaxFrames
   std::int64_t gap_threshold_ns = 20'000;  ///< away from CUDA for longer: take a stack
-  /// Fills one word per frame, innermost first, and returns their number, 0 = failed. Only the
-  /// reader of the ring knows what the words mean. nullptr = no stacks. Context: hook.
-  int (*capture_stack)(std::uint64_t* words, int max_words) = nullptr;
+  /// Fills one word per frame, innermost first, and returns their number, 0 = failed;
+  /// `*is_truncated`, if the stack goes on. Only the reader of the ring knows what the words mean.
+  /// nullptr = no stacks. Context: hook.
+  int (*capture_stack)(std::uint64_t* words, int max_words, bool* is_truncated) = nullptr;
 };
 
 /// One host thread as hooks see it. Lies in the shared pages; only its own thread writes, but for

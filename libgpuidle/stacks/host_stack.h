@@ -9,8 +9,9 @@
 namespace gpuidle::stacks {
 
 /// Writes up to `max_words` words (stack_word.h) of the calling thread, innermost first, without
-/// the frames of this library, and returns their number; 0 = no stack could be taken. After
-/// CallStack::prepare() and PythonFrames::prepare(). Context: hook.
-int capture_host_stack(std::uint64_t* words, int max_words);
+/// the frames of this library, and returns their number; 0 = no stack could be taken.
+/// `*is_truncated`: the stack goes on beyond the words given. After CallStack::prepare() and
+/// PythonFrames::prepare(). Context: hook.
+int capture_host_stack(std::uint64_t* words, int max_words, bool* is_truncated);
 
 }  // namespace gpuidle::stacks

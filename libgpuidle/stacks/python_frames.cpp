@@ -95,11 +95,13 @@ void check_on(const char* thread) {
   }
 }
 
-int copy_addresses(const NativeFrame* native, int count, std::uint64_t* words, int max_words) {
+int copy_addresses(const NativeFrame* native, int count, std::uint64_t* words, int max_words,
+                   bool* is_cut) {
   const int kept = count < max_words ? count : max_words;
   for (int i = 0; i < kept; ++i) {
     words[i] = reinterpret_cast<std::uintptr_t>(native[i].return_address);
   }
+  if (kept < count) *is_cut = true;
   return kept;
 }
 
@@ -142,28 +144,28 @@ void PythonFrames::prepare() {
 const char* PythonFrames::off_reason() { return g_off_reason.load(std::memory_order_acquire); }
 
 int PythonFrames::capture(const NativeFrame* native, int native_count, std::uint64_t* words,
-                          int max_words) {
+                          int max_words, bool* is_cut) {
   const char* const thread = readable_thread_state();
-  if (thread == nullptr) return copy_addresses(native, native_count, words, max_words);
+  if (thread == nullptr) return copy_addresses(native, native_count, words, max_words, is_cut);
   PythonFrame frames[kMaxFrames];
   PythonWalk<DirectMemory> walk(g_python, DirectMemory(), frames, kMaxFrames);
   const WalkEnd end = walk.run(thread);
   const int count = walk.count();
-  if (count == 0) return copy_addresses(native, native_count, words, max_words);
+  if (count == 0) return copy_addresses(native, native_count, words, max_words, is_cut);
   for (int i = 0; i < count; ++i) {
     const std::uint32_t id = g_codes.id_of(frames[i].code);
     frames[i].word = id == PythonCodeTable::kInternalCode ? 0 : python_word(id, frames[i].position);
   }
-  int misplaced = 0;
-  const int written =
+  const MergeResult merged =
       merge_stacks(native, native_count, frames, count, {g_python.eval_begin, g_python.eval_end},
-                   words, max_words, &misplaced);
+                   words, max_words);
   g_stacks.fetch_add(1, std::memory_order_relaxed);
   if (end == WalkEnd::damaged) g_broken.fetch_add(1, std::memory_order_relaxed);
-  if (misplaced != 0) {
-    g_misplaced.fetch_add(static_cast<std::uint64_t>(misplaced), std::memory_order_relaxed);
+  if (merged.misplaced != 0) {
+    g_misplaced.fetch_add(static_cast<std::uint64_t>(merged.misplaced), std::memory_order_relaxed);
   }
-  return written;
+  if (merged.is_cut || end == WalkEnd::too_deep) *is_cut = true;
+  return merged.count;
 }
 
 const PythonCodeTable& PythonFrames::code_table() { return g_codes; }

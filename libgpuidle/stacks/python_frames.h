@@ -35,10 +35,10 @@ class PythonFrames {
   static const char* off_reason();
 
   /// Merges this thread's Python frames into its `native` ones (innermost first) and returns the
-  /// number of words written, at most `max_words`. Without Python these are the return addresses.
-  /// Context: hook.
+  /// number of words written, at most `max_words`; `*is_cut` is set if that was no room for all.
+  /// Without Python the words are the return addresses. Context: hook.
   static int capture(const NativeFrame* native, int native_count, std::uint64_t* words,
-                     int max_words);
+                     int max_words, bool* is_cut);
 
   /// Context: drain.
   static const PythonCodeTable& code_table();

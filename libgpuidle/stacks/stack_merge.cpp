@@ -10,6 +10,7 @@ class Merge {
       : next_(python), end_(python + count), words_(words), max_words_(max_words) {}
 
   bool is_full() const { return count_ == max_words_; }
+  bool is_cut() const { return is_cut_; }
   int count() const { return count_; }
   int left() const { return static_cast<int>(end_ - next_); }
   bool has_frames_without_anchor() const { return next_ != end_ && next_->anchor == 0; }
@@ -18,7 +19,11 @@ class Merge {
   }
 
   void put(std::uint64_t word) {
-    if (!is_full()) words_[count_++] = word;
+    if (is_full()) {
+      is_cut_ = true;
+    } else {
+      words_[count_++] = word;
+    }
   }
   // All frames that one call of the evaluation loop runs.
   void put_call() {
@@ -34,16 +39,18 @@ class Merge {
   std::uint64_t* words_;
   int max_words_;
   int count_ = 0;
+  bool is_cut_ = false;
 };
 
 }  // namespace
 
-int merge_stacks(const NativeFrame* native, int native_count, const PythonFrame* python,
-                 int python_count, EvaluationLoop loop, std::uint64_t* words, int max_words,
-                 int* misplaced) {
+MergeResult merge_stacks(const NativeFrame* native, int native_count, const PythonFrame* python,
+                         int python_count, EvaluationLoop loop, std::uint64_t* words,
+                         int max_words) {
   Merge merge(python, python_count, words, max_words);
   std::uintptr_t frame_begin = 0;
-  for (int i = 0; i < native_count && !merge.is_full(); ++i) {
+  int i = 0;
+  for (; i < native_count && !merge.is_full(); ++i) {
     const auto address = reinterpret_cast<std::uintptr_t>(native[i].return_address);
     const std::uintptr_t frame_end = native[i].frame_address;
     bool gives_way = false;
@@ -64,9 +71,12 @@ int merge_stacks(const NativeFrame* native, int native_count, const PythonFrame*
     }
     if (!gives_way) merge.put(address);
   }
-  *misplaced = merge.is_full() ? 0 : merge.left();
+  MergeResult result;
+  result.misplaced = merge.is_full() ? 0 : merge.left();
   while (merge.left() > 0) merge.put_call();
-  return merge.count();
+  result.count = merge.count();
+  result.is_cut = merge.is_cut() || i < native_count;
+  return result;
 }
 
 }  // namespace gpuidle::stacks

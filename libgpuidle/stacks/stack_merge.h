@@ -27,13 +27,17 @@ struct EvaluationLoop {
   std::uintptr_t end = 0;
 };
 
-/// Writes up to `max_words` words, innermost first, and returns their number. A native frame that
+struct MergeResult {
+  int count = 0;        ///< words written
+  int misplaced = 0;    ///< Python frames that stand at the end because their native one is missing
+  bool is_cut = false;  ///< there was no room for all
+};
+
+/// Writes up to `max_words` words, innermost first. A native frame that
 /// holds the anchor of Python frames gives way to them; without an anchor or frame addresses, the
-/// next frame of the evaluation loop does. Python frames whose native frame is missing (the native
-/// walk ended early) follow at the end. `*misplaced` gets their number. Both inputs are innermost
-/// first. Context: hook.
-int merge_stacks(const NativeFrame* native, int native_count, const PythonFrame* python,
-                 int python_count, EvaluationLoop loop, std::uint64_t* words, int max_words,
-                 int* misplaced);
+/// next frame of the evaluation loop does. Both inputs are innermost first. Context: hook.
+MergeResult merge_stacks(const NativeFrame* native, int native_count, const PythonFrame* python,
+                         int python_count, EvaluationLoop loop, std::uint64_t* words,
+                         int max_words);
 
 }  // namespace gpuidle::stacks

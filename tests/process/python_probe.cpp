@@ -81,8 +81,10 @@ int probe_stack(char* out, int size, int with_addresses, int python_frames) {
     for (NativeFrame& frame : native.frames) frame.frame_address = 0;
   }
   std::vector<std::uint64_t> words(kMaxWords);
-  const int count = PythonFrames::capture(
-      native.frames.data(), static_cast<int>(native.frames.size()), words.data(), kMaxWords);
+  bool is_cut = false;
+  const int count =
+      PythonFrames::capture(native.frames.data(), static_cast<int>(native.frames.size()),
+                            words.data(), kMaxWords, &is_cut);
   std::string text;
   int left = python_frames > 0 ? python_frames : kMaxWords;
   for (int i = 0; i < count && left > 0; ++i) {
@@ -101,8 +103,10 @@ int probe_stack(char* out, int size, int with_addresses, int python_frames) {
 void probe_take(int, int* words_out) {
   const NativeStack native = native_stack();
   std::vector<std::uint64_t> words(kMaxWords);
-  const int count = PythonFrames::capture(
-      native.frames.data(), static_cast<int>(native.frames.size()), words.data(), kMaxWords);
+  bool is_cut = false;
+  const int count =
+      PythonFrames::capture(native.frames.data(), static_cast<int>(native.frames.size()),
+                            words.data(), kMaxWords, &is_cut);
   if (words_out != nullptr) *words_out = count;
 }
 
@@ -133,13 +137,14 @@ double probe_cost(int rounds, int* words_out, int* native_out) {
   const NativeStack native = native_stack();
   const int native_count = static_cast<int>(native.frames.size());
   std::vector<std::uint64_t> words(kMaxWords);
+  bool is_cut = false;
   std::vector<double> costs;
   for (int round = 0; round < rounds; ++round) {
     constexpr int kBatch = 50;
     const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < kBatch; ++i) {
-      *words_out =
-          PythonFrames::capture(native.frames.data(), native_count, words.data(), kMaxWords);
+      *words_out = PythonFrames::capture(native.frames.data(), native_count, words.data(),
+                                         kMaxWords, &is_cut);
     }
     const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
     costs.push_back(took.count() / kBatch);

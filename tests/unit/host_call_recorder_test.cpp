@@ -21,7 +21,8 @@ constexpr std::int64_t kThreshold_ns = 1'000'000'000'000;  // only a thread's fi
 
 // The stack that the next capture finds.
 thread_local int t_fake_depth = 3;
-int fake_capture(std::uint64_t* words, int max_words) {
+int fake_capture(std::uint64_t* words, int max_words, bool* is_truncated) {
+  *is_truncated = t_fake_depth > max_words;
   const int count = t_fake_depth < max_words ? t_fake_depth : max_words;
   for (int i = 0; i < count; ++i) words[i] = std::uint64_t{0x1000} + static_cast<unsigned>(i);
   return count;

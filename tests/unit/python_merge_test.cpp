@@ -24,16 +24,19 @@ PythonFrame python(std::uint32_t code_id, std::uintptr_t anchor, bool is_entry =
 struct Merged {
   std::vector<std::uint64_t> words;
   int misplaced = 0;
+  bool is_cut = false;
 };
 
 Merged merge(const std::vector<NativeFrame>& natives, const std::vector<PythonFrame>& pythons,
              int max_words = 64) {
   Merged merged;
   merged.words.resize(static_cast<std::size_t>(max_words));
-  const int count = merge_stacks(natives.data(), static_cast<int>(natives.size()), pythons.data(),
-                                 static_cast<int>(pythons.size()), kLoop, merged.words.data(),
-                                 max_words, &merged.misplaced);
-  merged.words.resize(static_cast<std::size_t>(count));
+  const MergeResult result =
+      merge_stacks(natives.data(), static_cast<int>(natives.size()), pythons.data(),
+                   static_cast<int>(pythons.size()), kLoop, merged.words.data(), max_words);
+  merged.words.resize(static_cast<std::size_t>(result.count));
+  merged.misplaced = result.misplaced;
+  merged.is_cut = result.is_cut;
   return merged;
 }
 
@@ -113,6 +116,9 @@ TEST_CASE("a full stack ends with the innermost frames and calls nothing misplac
                             {python(1, 1500, false), python(2, 1500), python(3, 2500)}, 2);
   CHECK(merged.words == Words{0x10, python_word(1, 0)});
   CHECK(merged.misplaced == 0);
+  CHECK(merged.is_cut);
+  CHECK_FALSE(merge({native(0x10, 1000), native(0x20, 2000)}, {python(1, 1500)}, 2).is_cut);
+  CHECK(merge({native(0x10, 1000)}, {python(1, 1500)}, 1).is_cut);
 }
 
 TEST_CASE("a word gives back its code and position", "[stacks][unit]") {

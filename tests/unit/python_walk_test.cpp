@@ -87,7 +87,9 @@ std::string off_reason_after(Prepare prepare) {
     PythonFrames::prepare();
     const NativeFrame native{reinterpret_cast<void*>(0x1234), 0};
     std::uint64_t words[4];
-    const bool is_native = PythonFrames::capture(&native, 1, words, 4) == 1 && words[0] == 0x1234;
+    bool is_cut = false;
+    const bool is_native =
+        PythonFrames::capture(&native, 1, words, 4, &is_cut) == 1 && words[0] == 0x1234 && !is_cut;
     const std::string answer =
         std::string(is_native ? "" : "other words; ") + PythonFrames::off_reason();
     const bool is_written =
