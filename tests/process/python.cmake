@@ -3,9 +3,9 @@
 # Python frames, with every CPython that is installed. The probe is opened by interpreters that are
 # not sanitized, so it is compiled from the sources and never sanitized itself.
 set(room ${CMAKE_SOURCE_DIR}/libgpuidle/stacks)
-add_library(python_probe SHARED python_probe.cpp ${room}/python_code_table.cpp
-            ${room}/python_frames.cpp ${room}/python_interpreter.cpp ${room}/python_lines.cpp
-            ${room}/stack_merge.cpp)
+file(GLOB stacks CONFIGURE_DEPENDS ${room}/*.cpp)
+list(REMOVE_ITEM stacks ${room}/module_map.cpp)
+add_library(python_probe SHARED python_probe.cpp ${stacks})
 target_link_libraries(python_probe PRIVATE gpuidle_options ${CMAKE_DL_LIBS} Threads::Threads)
 target_compile_options(python_probe PRIVATE -O2)
 # An interpreter may bring an older libstdc++ than the compiler's.

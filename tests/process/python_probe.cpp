@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A library that Python programs open with ctypes to ask, at a point of their choosing, what the
-// recorder would see there. The native stack comes from libgcc, so that what is tested is the walk
-// of the Python frames, their names and the merge. Answers are text, compared by
-// python_frames_test.
+// recorder would see there. The native stack comes from libgcc, so that the walk of the Python
+// frames, their names and the merge are tested alone, or from the recorder's own walk. Answers are
+// text, compared by python_frames_test.
 #include <dlfcn.h>
 #include <unwind.h>
 
@@ -15,12 +15,15 @@
 #include <thread>
 #include <vector>
 
+#include "libgpuidle/stacks/call_stack.h"
+#include "libgpuidle/stacks/host_stack.h"
 #include "libgpuidle/stacks/python_frames.h"
 #include "libgpuidle/stacks/python_lines.h"
 #include "libgpuidle/stacks/stack_word.h"
 
 namespace {
 
+using gpuidle::stacks::CallStack;
 using gpuidle::stacks::NativeFrame;
 using gpuidle::stacks::PythonCode;
 using gpuidle::stacks::PythonFrames;
@@ -108,6 +111,42 @@ void probe_take(int, int* words_out) {
       PythonFrames::capture(native.frames.data(), static_cast<int>(native.frames.size()),
                             words.data(), kMaxWords, &is_cut);
   if (words_out != nullptr) *words_out = count;
+}
+
+/// As probe_stack(), all by the recorder itself: its own native walk, without the frames of this
+/// library, and not more than it keeps.
+int probe_recorder(char* out, int size) {
+  static const bool is_ready = CallStack::prepare();
+  std::uint64_t words[CallStack::kMaxFrames];
+  bool is_truncated = false;
+  const int count =
+      is_ready ? gpuidle::stacks::capture_host_stack(words, CallStack::kMaxFrames, &is_truncated)
+               : 0;
+  std::string text;
+  for (int i = 0; i < count; ++i) text += line_of(words[i]) + "\n";
+  if (text.size() >= static_cast<std::size_t>(size)) return -1;
+  std::memcpy(out, text.c_str(), text.size() + 1);
+  return static_cast<int>(text.size());
+}
+
+/// Median cost of one stack taken by the recorder itself, native walk included, in ns.
+double probe_recorder_cost(int rounds, int* words_out) {
+  static const bool is_ready = CallStack::prepare();
+  std::uint64_t words[CallStack::kMaxFrames];
+  std::vector<double> costs;
+  for (int round = 0; is_ready && round < rounds; ++round) {
+    constexpr int kBatch = 50;
+    bool is_truncated = false;
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < kBatch; ++i) {
+      *words_out = gpuidle::stacks::capture_host_stack(words, CallStack::kMaxFrames, &is_truncated);
+    }
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
+    costs.push_back(took.count() / kBatch);
+  }
+  if (costs.empty()) return 0;
+  std::nth_element(costs.begin(), costs.begin() + rounds / 2, costs.end());
+  return costs[static_cast<std::size_t>(rounds / 2)];
 }
 
 /// What did not go as it should: broken stacks, misplaced and unnamed frames, code objects.

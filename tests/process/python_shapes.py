@@ -42,18 +42,38 @@ def own_stack(frame):
     return stack
 
 
-def probe(probed, with_addresses):
+def probe(ask, *arguments):
     buffer = ctypes.create_string_buffer(1 << 18)
-    if probed.probe_stack(buffer, len(buffer), with_addresses, 0) < 0:
+    if ask(buffer, len(buffer), *arguments) < 0:
         sys.exit("python_shapes.py: the probe's answer is longer than expected")
     return [line.split("\t") for line in buffer.value.decode().splitlines()]
 
 
 def check(label, probed=library):
-    by_address = probe(probed, 1)
-    by_loop = probe(probed, 0)
+    by_address = probe(probed.probe_stack, 1, 0)
+    by_loop = probe(probed.probe_stack, 0, 0)
+    by_recorder = probe(probed.probe_recorder)
     expected = own_stack(sys._getframe(1))[: KEPT_PYTHON_FRAMES - 2]
     compare(label, by_address, by_loop, expected)
+    compare_recorder(label, by_address, by_recorder)
+
+
+def compare_recorder(label, by_address, by_recorder):
+    """The recorder's stack is the other one without the probe's own frames, cut to a length."""
+    def kinds(stack):
+        return "".join(f[0][0] for f in stack).lstrip("n")[: KEPT_PYTHON_FRAMES - 4]
+
+    def python(stack):
+        return [f[1:] for f in stack if f[0] == "python"][2:]
+
+    taken = python(by_recorder)
+    if not taken or taken != python(by_address)[: len(taken)]:
+        differences.append(f"{label}: the recorder's own walk gives {taken},\n"
+                           f"  libgcc's {python(by_address)}")
+    shorter = min(len(kinds(by_address)), len(kinds(by_recorder)))
+    if shorter == 0 or kinds(by_address)[:shorter] != kinds(by_recorder)[:shorter]:
+        differences.append(f"{label}: the recorder's own walk gives {by_recorder},\n"
+                           f"  libgcc's {by_address}")
 
 
 def compare(label, by_address, by_loop, expected):
