@@ -10,12 +10,10 @@
 
 #include "libgpuidle/import/json_string.h"
 #include "libgpuidle/import/kineto_recording.h"
-#include "libgpuidle/model/cuda_api.h"
 
 namespace gpuidle::import {
 namespace {
 
-using model::ApiRole;
 using model::LossReason;
 
 // Times above this are nanoseconds since 1970 (it is a day in 2001); times since some start of the
@@ -42,17 +40,6 @@ std::optional<std::int32_t> small_integer_of(std::string_view token) {
   return static_cast<std::int32_t>(*value);
 }
 
-std::vector<std::uint32_t> correlations_of(const std::vector<model::DeviceActivity>& activities) {
-  std::vector<std::uint32_t> ids;
-  ids.reserve(activities.size());
-  for (const model::DeviceActivity& activity : activities) {
-    if (activity.correlation != 0) ids.push_back(activity.correlation);
-  }
-  std::sort(ids.begin(), ids.end());
-  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  return ids;
-}
-
 std::string producer_of(const KinetoHeader& header) {
   std::string parts;
   const auto add = [&parts](std::string_view label, std::string_view version) {
@@ -71,52 +58,6 @@ std::string rows(std::uint64_t count) {
 }
 
 }  // namespace
-
-void KinetoRecordingBuilder::finish_calls() {
-  auto& activities = recording_->records.activities;
-  const auto replaced = keep_outermost(calls_, correlations_of(activities));
-  finish_activities(replaced);
-  // Like our own recorder, keep only calls that feed or stall a device, and whatever else is known
-  // to have enqueued something.
-  const auto used = correlations_of(activities);
-  calls_.erase(std::remove_if(calls_.begin(), calls_.end(),
-                              [&used](const HostCall& call) {
-                                return call.record.role == ApiRole::other &&
-                                       !std::binary_search(used.begin(), used.end(),
-                                                           call.record.correlation);
-                              }),
-               calls_.end());
-  model::Tables& tables = recording_->mutable_tables();
-  assign_stacks(calls_, spans_, tables);
-  std::unordered_map<std::uint32_t, ApiRole> role_of_correlation;
-  for (HostCall& call : calls_) {
-    const std::string name = unescaped(call.name);
-    call.record.api = tables.intern_api(model::without_variant(name), call.record.role);
-    call.record.thread = call.thread;
-    if (call.record.correlation != 0) {
-      role_of_correlation.emplace(call.record.correlation, call.record.role);
-    }
-    const bool is_launch =
-        call.record.role == ApiRole::launch || call.record.role == ApiRole::graph_launch;
-    recording_->mutable_info().launch_calls += is_launch ? 1 : 0;
-    recording_->records.calls.push_back(call.record);
-  }
-  for (model::DeviceActivity& activity : activities) {
-    if (activity.kind == model::ActivityKind::kernel) continue;
-    const auto role = role_of_correlation.find(activity.correlation);
-    activity.is_async = role != role_of_correlation.end() &&
-                        (role->second == ApiRole::copy || role->second == ApiRole::set);
-  }
-}
-
-void KinetoRecordingBuilder::finish_activities(
-    const std::unordered_map<std::uint32_t, std::uint32_t>& replaced) {
-  if (replaced.empty()) return;
-  for (model::DeviceActivity& activity : recording_->records.activities) {
-    const auto outer = replaced.find(activity.correlation);
-    if (outer != replaced.end()) activity.correlation = outer->second;
-  }
-}
 
 // Records carry the builder's thread index until here: a thread's name may stand behind its rows.
 void KinetoRecordingBuilder::finish_threads() {
@@ -246,7 +187,7 @@ void KinetoRecordingBuilder::finish_warnings(const KinetoHeader& header,
 
 std::unique_ptr<model::MemoryRecording> KinetoRecordingBuilder::finish(
     const KinetoHeader& header, std::vector<std::string> warnings) {
-  finish_calls();
+  add_calls(calls_, spans_, *recording_);
   finish_threads();
   finish_devices(header);
   recording_->seal();

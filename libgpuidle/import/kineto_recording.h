@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "libgpuidle/import/kineto_calls.h"
+#include "libgpuidle/import/host_calls.h"
 #include "libgpuidle/import/kineto_json.h"
 #include "libgpuidle/model/recording.h"
 
@@ -50,9 +50,7 @@ class KinetoRecordingBuilder : public KinetoRowSink {
   std::uint32_t id_of(std::string_view token);
   model::StringId intern(std::string_view token);
 
-  void finish_calls();
   void finish_threads();
-  void finish_activities(const std::unordered_map<std::uint32_t, std::uint32_t>& replaced);
   void finish_devices(const KinetoHeader& header);
   void finish_info(const KinetoHeader& header);
   void finish_warnings(const KinetoHeader& header, std::vector<std::string> warnings);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libgpuidle/import/kineto_calls.h"
+#include "libgpuidle/import/host_calls.h"
 
 #include <algorithm>
 #include <string>
 #include <tuple>
 
 #include "libgpuidle/import/json_string.h"
+#include "libgpuidle/model/cuda_api.h"
 
 namespace gpuidle::import {
 namespace {
@@ -30,6 +31,17 @@ bool is_inside(const HostCall& inner, const HostCall& outer) {
   // runtime call is taken for nested then.
   if (inner.is_driver && !outer.is_driver) return in.enter_ns < out.exit_ns;
   return in.enter_ns > out.enter_ns && in.exit_ns < out.exit_ns;
+}
+
+std::vector<std::uint32_t> correlations_of(const std::vector<model::DeviceActivity>& activities) {
+  std::vector<std::uint32_t> ids;
+  ids.reserve(activities.size());
+  for (const model::DeviceActivity& activity : activities) {
+    if (activity.correlation != 0) ids.push_back(activity.correlation);
+  }
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
 }
 
 // "path/file.py(12): function" is how Kineto spells a Python frame; anything else is a name.
@@ -192,6 +204,49 @@ void assign_stacks(std::vector<HostCall>& calls, std::vector<HostSpan>& spans,
     if (model::enqueues_work(call.record.role) || model::may_block(call.record.role)) {
       call.record.stack = rows.stack_of(call.record);
     }
+  }
+}
+
+void add_calls(std::vector<HostCall>& calls, std::vector<HostSpan>& spans,
+               model::MemoryRecording& recording) {
+  auto& activities = recording.records.activities;
+  const auto replaced = keep_outermost(calls, correlations_of(activities));
+  if (!replaced.empty()) {
+    for (model::DeviceActivity& activity : activities) {
+      const auto outer = replaced.find(activity.correlation);
+      if (outer != replaced.end()) activity.correlation = outer->second;
+    }
+  }
+  // Like our own recorder, keep only calls that feed or stall a device, and whatever else is known
+  // to have enqueued something.
+  const auto used = correlations_of(activities);
+  calls.erase(std::remove_if(calls.begin(), calls.end(),
+                             [&used](const HostCall& call) {
+                               return call.record.role == ApiRole::other &&
+                                      !std::binary_search(used.begin(), used.end(),
+                                                          call.record.correlation);
+                             }),
+              calls.end());
+  model::Tables& tables = recording.mutable_tables();
+  assign_stacks(calls, spans, tables);
+  std::unordered_map<std::uint32_t, ApiRole> role_of_correlation;
+  for (HostCall& call : calls) {
+    const std::string name = unescaped(call.name);
+    call.record.api = tables.intern_api(model::without_variant(name), call.record.role);
+    call.record.thread = call.thread;
+    if (call.record.correlation != 0) {
+      role_of_correlation.emplace(call.record.correlation, call.record.role);
+    }
+    const bool is_launch =
+        call.record.role == ApiRole::launch || call.record.role == ApiRole::graph_launch;
+    recording.mutable_info().launch_calls += is_launch ? 1 : 0;
+    recording.records.calls.push_back(call.record);
+  }
+  for (model::DeviceActivity& activity : activities) {
+    if (activity.kind == model::ActivityKind::kernel) continue;
+    const auto role = role_of_correlation.find(activity.correlation);
+    activity.is_async = role != role_of_correlation.end() &&
+                        (role->second == ApiRole::copy || role->second == ApiRole::set);
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host's side of a Kineto trace: which calls into CUDA or HIP were outermost, and which stack
-// each had, rebuilt from the rows that enclose it. Fed by KinetoRecordingBuilder.
+// The host's side of a foreign recording: which calls into CUDA or HIP were outermost, and which
+// stack each had, rebuilt from the rows that enclose it. Fed by the importers.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,13 @@
 #include <unordered_map>
 #include <vector>
 
+#include "libgpuidle/model/recording.h"
 #include "libgpuidle/model/records.h"
 #include "libgpuidle/model/tables.h"
 
 namespace gpuidle::import {
 
-/// A call as the file has it. `thread` is the builder's index, not yet a ThreadId.
+/// A call as the file has it. `thread` is a number of the importer's, perhaps not yet a ThreadId.
 struct HostCall {
   model::ApiCall record;
   std::string_view name;
@@ -23,7 +24,8 @@ struct HostCall {
   bool is_driver = false;
 };
 
-/// A row that may enclose calls. `name` and `call_stack` are JSON string tokens.
+/// A row that may enclose calls. `name` and `call_stack` are JSON string tokens: a backslash begins
+/// an escape.
 struct HostSpan {
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
@@ -47,5 +49,12 @@ std::unordered_map<std::uint32_t, std::uint32_t> keep_outermost(
 /// thread and time; `spans` are sorted in place.
 void assign_stacks(std::vector<HostCall>& calls, std::vector<HostSpan>& spans,
                    model::Tables& tables);
+
+/// Puts into `recording`, which has all its activities, what its users want of the host's side: the
+/// outermost calls that feed or stall a device or are known to have enqueued something, with their
+/// stacks; ApiCall::thread is HostCall::thread. Follows up in the activities (correlation,
+/// is_async) and counts launches. `calls` keeps what was taken.
+void add_calls(std::vector<HostCall>& calls, std::vector<HostSpan>& spans,
+               model::MemoryRecording& recording);
 
 }  // namespace gpuidle::import
