@@ -135,9 +135,10 @@ __attribute__((always_inline)) inline bool StackWalker::step(const UnwindRule& r
 inline bool StackWalker::meets_last_stack(const Position& at, Walk* walk) {
   KeptStack& last = *walk->last;
   int i = walk->old;
-  while (i < last.last && last.at(i).sp < at.sp) ++i;
+  while (i < last.last && last.sp_of(i) < at.sp) ++i;
   walk->old = i;
-  return i < last.last && last.at(i).is_at(at);
+  return i < last.last && last.sp_of(i) == at.sp && last.at(i).ip == at.ip &&
+         last.at(i).is_exact == (at.ip == at.pc);
 }
 
 // The walk is at a frame of the last stack. True: all that lay outside of it is there too, and the
@@ -145,19 +146,20 @@ inline bool StackWalker::meets_last_stack(const Position& at, Walk* walk) {
 bool StackWalker::splice(Walk* walk, Position* at) {
   KeptStack& last = *walk->last;
   int i = walk->old;
-  // ip, sp and rbp decide on the rule, and with the words that are compared on the caller's ip, sp
-  // and rbp: so each frame that follows is proven, not guessed.
+  // ip and rsp decide on the rule; the words that are compared, and rbp where it counts, on the
+  // caller's ip and rsp: so each frame that follows is proven, not guessed. rbp itself is read
+  // anew: in code without frame pointers it holds what it likes.
   int same = i;
-  for (; same + 1 < last.last && last.at(same).is_plain; ++same) {
+  std::uintptr_t bp = at->bp;
+  for (; same + 1 < last.last; ++same) {
     const Kept& frame = last.at(same);
-    const Kept& caller = last.at(same + 1);
-    if (load_word(frame.frame_address - 8) != caller.ip) break;
-    if (frame.saved_rbp != UnwindRule::kKept &&
-        load_word(word_at(frame.frame_address, frame.saved_rbp)) != caller.bp) {
-      break;
+    if (frame.way != Way::by_rsp && (frame.way != Way::by_rbp || frame.bp != bp)) break;
+    if (load_word(frame.frame_address - 8) != last.at(same + 1).ip) break;
+    if (frame.saved_rbp != UnwindRule::kKept) {
+      bp = load_word(word_at(frame.frame_address, frame.saved_rbp));
     }
   }
-  const bool is_whole = same + 1 == last.last && last.end == StackEnd::complete;
+  const bool is_whole = same + 1 == last.last && last.at(same).way == Way::outermost;
   walk->has_shared = is_whole && last.last - i <= walk->max - walk->count;
   const int shown = walk->has_shared ? last.last : same;
   for (; i < shown && walk->count < walk->max; ++i) {
@@ -166,7 +168,10 @@ bool StackWalker::splice(Walk* walk, Position* at) {
     if (!walk->has_shared) walk->fresh->at(walk->fresh->last++) = frame;
   }
   if (walk->has_shared) return true;
-  *at = last.at(i).position();
+  if (i == same) {
+    const std::uintptr_t ip = last.at(i).ip;
+    *at = {ip, last.sp_of(i), bp, last.at(i).is_exact ? ip : ip - 1};
+  }
   walk->old = i + 1;
   return false;
 }
@@ -242,19 +247,19 @@ std::uintptr_t StackWalker::outermost_frame_address(const UnwindRule& rule,
   return cfa >= at.sp && cfa <= bounds_.end ? cfa : 0;
 }
 
-void StackWalker::prepare_to_keep(Walk* walk) {
+void StackWalker::prepare_to_keep(std::uintptr_t sp, Walk* walk) {
   if (is_never_incremental_) return;
   const auto last = static_cast<std::size_t>(which_is_last_);
   walk->last = &stacks_[last];
   walk->old = walk->last->first;
   walk->fresh = &stacks_[last ^ 1u];
   walk->fresh->first = walk->fresh->last = kMaxFrames;
+  walk->fresh->first_sp = sp;
 }
 
 void StackWalker::keep(Walk* walk) {
   KeptStack& fresh = *walk->fresh;
   if (!walk->has_shared) {
-    fresh.end = walk->end;
     which_is_last_ ^= 1;
     return;
   }
@@ -262,6 +267,7 @@ void StackWalker::keep(Walk* walk) {
   const int count = fresh.last - fresh.first;
   // Never below 0: a stack starts in the middle and grows by what it lost before at most.
   last.first = walk->old - count;
+  last.first_sp = fresh.first_sp;
   for (int i = 0; i < count; ++i) last.at(last.first + i) = fresh.at(fresh.first + i);
 }
 
@@ -280,7 +286,7 @@ WalkResult StackWalker::walk(const Registers& start, NativeFrame* frames, int ma
   const std::uint32_t generation = UnwindTables::generation();
   if (walk.is_owner) {
     renew(generation);
-    prepare_to_keep(&walk);
+    prepare_to_keep(at.sp, &walk);
   }
   walk.may_use_rules = generation_ == generation;
   walk.end = follow(at, &walk);

@@ -94,29 +94,29 @@ class StackWalker {
     // return another function may begin.
     std::uintptr_t pc;
   };
-  // A frame of a stack that may be met again. Its caller's position follows from it if `is_plain`
-  // and if the words at frame_address - 8 and at saved_rbp are what they were.
+  // How a frame's address follows from its position.
+  enum class Way : std::uint8_t { by_rsp, by_rbp, outermost, other };
+  // A frame of a stack that may be met again. One at the same ip and rsp has the same rule. Its
+  // caller is the same if the word at frame_address - 8 is, and rbp too where the way is by_rbp.
   struct Kept {
     std::uintptr_t ip;
-    std::uintptr_t sp;
-    std::uintptr_t bp;
+    std::uintptr_t bp;  // what it was when `way` asked for it
     std::uintptr_t frame_address;
-    std::int16_t saved_rbp;  // slot, as UnwindRule's
+    std::int16_t saved_rbp;  // slot of the caller's rbp, as UnwindRule's
+    Way way;
     bool is_exact;
-    bool is_plain;
-    Position position() const { return {ip, sp, bp, is_exact ? ip : ip - 1}; }
-    bool is_at(const Position& at) const {
-      return ip == at.ip && sp == at.sp && bp == at.bp && is_exact == (at.ip == at.pc);
-    }
   };
   // Frames [first, last), innermost first. A walk writes them from the middle on; what a later
   // walk puts in front of those that it shares finds room on the left.
   struct KeptStack {
     int first;
     int last;
-    StackEnd end;
+    std::uintptr_t first_sp;  // stack pointer of the frame `first`
     std::array<Kept, 2 * kMaxFrames> frames;
     Kept& at(int index) { return frames[static_cast<std::size_t>(index)]; }
+    std::uintptr_t sp_of(int index) {
+      return index == first ? first_sp : at(index - 1).frame_address;
+    }
   };
   struct Remembered {
     std::atomic<std::uintptr_t> pc;  // 0 = empty
@@ -143,7 +143,7 @@ class StackWalker {
   bool enter(std::uintptr_t here);
   void leave();
   void renew(std::uint32_t generation);
-  void prepare_to_keep(Walk* walk);
+  void prepare_to_keep(std::uintptr_t sp, Walk* walk);
   void keep(Walk* walk);
   void forget_stack() {
     stacks_[0].first = stacks_[0].last = stacks_[1].first = stacks_[1].last = 0;
@@ -165,6 +165,7 @@ class StackWalker {
   StackEnd step_with_registers(const UnwindRule& rule, std::uintptr_t lowest, Known* known) const;
   StackEnd step_over_signal_with_registers(Known* known, Walk* walk);
   std::uintptr_t outermost_frame_address(const UnwindRule& rule, const Position& at) const;
+  static Way way_of(const UnwindRule& rule);
   static void emit(const Position& at, std::uintptr_t frame_address, const UnwindRule& rule,
                    Walk* walk);
 
@@ -196,6 +197,13 @@ inline const UnwindRule& StackWalker::rule_of(std::uintptr_t pc, const Walk& wal
   return look_rule_up(pc, walk, found);
 }
 
+inline StackWalker::Way StackWalker::way_of(const UnwindRule& rule) {
+  if (rule.kind == UnwindRule::Kind::plain) {
+    return rule.cfa_register == kRbp ? Way::by_rbp : Way::by_rsp;
+  }
+  return rule.kind == UnwindRule::Kind::outermost ? Way::outermost : Way::other;
+}
+
 inline void StackWalker::emit(const Position& at, std::uintptr_t frame_address,
                               const UnwindRule& rule, Walk* walk) {
   walk->out[walk->count++] = {reinterpret_cast<void*>(at.ip), frame_address};
@@ -203,12 +211,11 @@ inline void StackWalker::emit(const Position& at, std::uintptr_t frame_address,
   // Member by member: read again soon, and a whole copied from a temporary would be waited for.
   Kept& kept = walk->fresh->at(walk->fresh->last++);
   kept.ip = at.ip;
-  kept.sp = at.sp;
   kept.bp = at.bp;
   kept.frame_address = frame_address;
   kept.saved_rbp = rule.saved[0];
   kept.is_exact = at.ip == at.pc;
-  kept.is_plain = rule.kind == UnwindRule::Kind::plain;
+  kept.way = way_of(rule);
 }
 
 }  // namespace gpuidle::stacks

@@ -120,6 +120,7 @@ void stepper_test_no_table();
 void stepper_test_odd_rule();
 void stepper_test_rbx_rule();
 void stepper_test_bad_return_address();
+void stepper_test_two_frames(long outer_bytes, long inner_bytes);
 }
 // One function without unwind information, one with an expression that no compiler writes, one
 // whose frame address is in rbx, and one that damages its return address while it calls.
@@ -181,6 +182,40 @@ stepper_test_bad_return_address:
   ret
   .cfi_endproc
   .size stepper_test_bad_return_address, . - stepper_test_bad_return_address
+
+  .type stepper_test_inner_frame, @function
+stepper_test_inner_frame:
+  .cfi_startproc
+  pushq %rbp
+  .cfi_adjust_cfa_offset 8
+  .cfi_rel_offset 6, 0
+  movq %rsp, %rbp
+  .cfi_def_cfa_register 6
+  subq %rsi, %rsp
+  call stepper_test_capture
+  leave
+  .cfi_def_cfa 7, 8
+  .cfi_restore 6
+  ret
+  .cfi_endproc
+  .size stepper_test_inner_frame, . - stepper_test_inner_frame
+
+  .type stepper_test_two_frames, @function
+stepper_test_two_frames:
+  .cfi_startproc
+  pushq %rbp
+  .cfi_adjust_cfa_offset 8
+  .cfi_rel_offset 6, 0
+  movq %rsp, %rbp
+  .cfi_def_cfa_register 6
+  subq %rdi, %rsp
+  call stepper_test_inner_frame
+  leave
+  .cfi_def_cfa 7, 8
+  .cfi_restore 6
+  ret
+  .cfi_endproc
+  .size stepper_test_two_frames, . - stepper_test_two_frames
 )");
 
 __attribute__((noinline)) WalkResult capture_through(void (*function)(), StackWalker& walker) {
@@ -251,6 +286,20 @@ TEST_CASE("a stack that differs in one slot is not taken for the last one", "[st
     CHECK(capture_through(&stepper_test_bad_return_address, *walker).end == StackEnd::no_table);
     CHECK(capture_through(&stepper_test_rbx_rule, *walker).count == whole.count);
   }
+}
+
+TEST_CASE("frames at the same place with another frame pointer are not the last ones", "[stacks]") {
+  // Both put the innermost frames to the same addresses, and the second leaves the first one's
+  // return address as it was in the larger outer frame.
+  const Walker walker = new_walker();
+  g_capture.walker = walker.get();
+  stepper_test_two_frames(16, 128);
+  const std::array<NativeFrame, StackWalker::kMaxFrames> first = g_capture.frames;
+  stepper_test_two_frames(80, 64);
+  CHECK(g_capture.result.end == StackEnd::complete);
+  REQUIRE(g_capture.frames[0].frame_address == first[0].frame_address);
+  CHECK(g_capture.frames[1].frame_address == first[1].frame_address - 64);
+  CHECK(g_capture.frames[2].frame_address == first[2].frame_address);
 }
 
 TEST_CASE("damaged stacks end the walk, not the program", "[stacks]") {
