@@ -4,6 +4,7 @@
 #include <cupti.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cinttypes>
 #include <cstdlib>
 #include <cstring>
@@ -37,6 +38,11 @@ std::string row_text(uint32_t device, uint32_t stream, const std::string& kind,
   text << device << ' ' << stream << ' ' << kind << ' ' << name << ' ' << start << ' ' << end << ' '
        << bytes << ' ' << correlation;
   return text.str();
+}
+
+bool has_been_delivered_elsewhere() {
+  std::lock_guard<std::mutex> lock(mutex);
+  return delivered_elsewhere;
 }
 
 int64_t device_time(uint64_t timestamp) { return static_cast<int64_t>(timestamp) - offset_ns; }
@@ -216,6 +222,10 @@ int main() {
   uint64_t id = 0;
   cuptiActivityPopExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2, &id);
   CHECK_EQ(id, 4711);
+  // The worker brings full buffers by itself; on a busy machine it may need its time.
+  for (int i = 0; i < 1000 && !has_been_delivered_elsewhere(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   CHECK_EQ(cuptiActivityFlushAll(0), 0);
   CHECK_EQ(cuptiActivityFlushAll(0), 0);  // brings the record of the first flush's overhead
   size_t dropped = 1;
