@@ -281,7 +281,7 @@ WalkResult StackWalker::walk(const Registers& start, NativeFrame* frames, int ma
   }
   // Where a function has popped its registers and is about to return, its rule still names their
   // old places below rsp: in the 128 bytes there that no signal handler touches.
-  walk.lowest = at.sp - kRedZoneBytes;
+  walk.lowest = std::max(bounds_.begin, at.sp - kRedZoneBytes);
   walk.is_owner = enter(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)));
   const std::uint32_t generation = UnwindTables::generation();
   if (walk.is_owner) {

@@ -315,12 +315,19 @@ TEST_CASE("damaged stacks end the walk, not the program", "[stacks]") {
   const auto begin = reinterpret_cast<std::uintptr_t>(words);
   walker->set_bounds({begin, begin + 4 * kPage});
 
-  // Code of the C library, of the C++ library and of this program.
-  const std::uintptr_t code[] = {
-      reinterpret_cast<std::uintptr_t>(&std::memcpy) & ~0xfffffULL,
-      reinterpret_cast<std::uintptr_t>(dlsym(RTLD_DEFAULT, "qsort")),
-      reinterpret_cast<std::uintptr_t>(dlsym(RTLD_DEFAULT, "__cxa_throw")),
-      reinterpret_cast<std::uintptr_t>(&descend)};
+  // Code of the C library, of the C++ library and of this program, and how far to go in it: the
+  // functions of many shapes have the rules that read memory in other ways.
+  struct Code {
+    std::uintptr_t begin;
+    std::uintptr_t size;
+  };
+  const auto library_code = [](const char* name) -> Code {
+    return {reinterpret_cast<std::uintptr_t>(dlsym(RTLD_DEFAULT, name)), 100'000};
+  };
+  const auto shapes = reinterpret_cast<std::uintptr_t>(&descend);
+  const auto assembly = reinterpret_cast<std::uintptr_t>(&stepper_test_rbx_rule);
+  const Code code[] = {
+      library_code("qsort"), library_code("__cxa_throw"), {shapes - 6000, 8000}, {assembly, 40}};
   std::mt19937_64 random(42);
   const auto random_word = [&]() -> std::uintptr_t {
     switch (random() % 4) {
@@ -328,8 +335,10 @@ TEST_CASE("damaged stacks end the walk, not the program", "[stacks]") {
         return random();
       case 1:
         return begin + random() % (5 * kPage) - kPage / 2;
-      default:
-        return code[random() % 4] + random() % 100'000;
+      default: {
+        const Code& place = code[random() % 4];
+        return place.begin + random() % place.size;
+      }
     }
   };
   std::array<NativeFrame, StackWalker::kMaxFrames> frames;
@@ -339,7 +348,8 @@ TEST_CASE("damaged stacks end the walk, not the program", "[stacks]") {
     for (int i = 0; i < 40; ++i) words[random() % kWords] = random_word();
     Registers start{};
     for (std::uintptr_t& value : start.values) value = random_word();
-    start.values[kRsp] = begin + random() % (4 * kPage) / 8 * 8;
+    if (round % 4 != 0) start.values[kRip] = shapes - 6000 + random() % 8000;
+    start.values[kRsp] = begin + random() % (random() % 4 == 0 ? 64 : 4 * kPage) / 8 * 8;
     const WalkResult result = walker->walk(start, frames.data(), StackWalker::kMaxFrames);
     ++ends[static_cast<std::size_t>(result.end)];
     frame_count += result.count;
