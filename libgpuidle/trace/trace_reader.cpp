@@ -101,6 +101,10 @@ void TraceRecording::conclude() {
   info_.format = "gpuidle " + std::to_string(header.major) + "." + std::to_string(header.minor);
   if (info_.pid == 0) info_.pid = header.pid;
   info_.end = file_->has_footer() ? model::End::clean : model::End::abrupt;
+  // The footer of a converted recording was written by who converted it, not as its program ended.
+  if (info_.end == model::End::clean && info_.source == model::Source::imported) {
+    info_.end = model::End::unknown;
+  }
   if (last_end_ns_) {
     info_.recording_end_ns =
         std::max(info_.recording_end_ns.value_or(*last_end_ns_), *last_end_ns_);
