@@ -9,7 +9,7 @@ set -euo pipefail
 build_packages=(
   build-essential cmake ninja-build binutils python3
   flatbuffers-compiler libflatbuffers-dev libsimdjson-dev libcli11-dev libfmt-dev
-  libzstd-dev libdeflate-dev libunwind-dev libdw-dev libelf-dev libboost-dev catch2
+  libzstd-dev libdeflate-dev libsqlite3-dev libunwind-dev libdw-dev libelf-dev libboost-dev catch2
 )
 test_packages=(libbenchmark-dev strace clang clang-format-14)
 

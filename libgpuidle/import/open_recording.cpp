@@ -9,7 +9,9 @@
 
 #include "libgpuidle/import/gzip.h"
 #include "libgpuidle/import/kineto.h"
+#include "libgpuidle/import/nsys.h"
 #include "libgpuidle/import/padded_text.h"
+#include "libgpuidle/import/sqlite_file.h"
 #include "libgpuidle/trace/trace_reader.h"
 
 namespace gpuidle::import {
@@ -21,7 +23,9 @@ using base::StatusCode;
 using RecordingResult = Result<std::unique_ptr<model::Recording>>;
 
 constexpr std::string_view kExpected =
-    "expected a gpuidle trace or a PyTorch profiler (Kineto) trace, JSON or gzip";
+    "expected a gpuidle trace, a PyTorch profiler (Kineto) trace, JSON or gzip, or what 'nsys "
+    "export "
+    "--type sqlite' writes";
 
 struct Signature {
   std::string_view first_bytes;
@@ -29,8 +33,7 @@ struct Signature {
 };
 using namespace std::string_view_literals;
 constexpr Signature kSignatures[] = {
-    {"SQLite format 3\0"sv,
-     "an SQLite database (Nsight Systems export?): reading those is not supported yet"},
+    {"SQLite format 3\0"sv, "an SQLite database in gzip: unpack it first (gzip -d)"},
     {"PK\x03\x04"sv, "a zip archive: unpack it first"},
     {"\x28\xb5\x2f\xfd"sv, "zstd-compressed: unpack it first (zstd -d)"},
     {"\xfd"
@@ -96,12 +99,13 @@ RecordingResult read_content(PaddedText content, const std::string& path, bool w
 }  // namespace
 
 RecordingResult open_recording(const std::string& path) {
-  // Our own reader opens the file by itself and streams it, so only its head is read here.
+  // Our own reader and SQLite open the file by themselves, so only its head is read here.
   constexpr std::size_t kHeadBytes = 64;
   const Result<PaddedText> head = read_file(path, kHeadBytes);
   if (!head.ok()) return head.status();
   const std::string_view first_bytes = head.value().view();
   if (trace::is_trace(first_bytes.data(), first_bytes.size())) return trace::open_trace(path);
+  if (is_sqlite(first_bytes)) return read_nsys(path);
   Result<PaddedText> file = read_file(path);
   if (!file.ok()) return file.status();
   PaddedText content = file.take();

@@ -12,10 +12,10 @@
 
 namespace gpuidle::import {
 
-/// Opens a trace of ours or a Kineto JSON file (plain or gzip). Errors: not_found,
-/// permission_denied, io_error, truncated, corrupt, unsupported_version, wrong_format (with what
-/// was found and which formats are known). A recording without any GPU record is a recording.
-/// Context: tool.
+/// Opens a trace of ours, a Kineto JSON file (plain or gzip) or an Nsight Systems export. Errors:
+/// not_found, permission_denied, io_error, truncated, corrupt, unsupported_version, wrong_format
+/// (with what was found and which formats are known). A recording without any GPU record is a
+/// recording. Context: tool.
 base::Result<std::unique_ptr<model::Recording>> open_recording(const std::string& path);
 
 }  // namespace gpuidle::import
