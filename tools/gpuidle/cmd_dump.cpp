@@ -157,9 +157,7 @@ int dump(const DumpOptions& options) {
 void add_dump(CLI::App& app, int* exit_code) {
   CLI::App* command = app.add_subcommand("dump", "Every record as a line, in order of time");
   auto options = std::make_shared<DumpOptions>();
-  command
-      ->add_option("FILE", options->path, "A gpuidle trace, or a Kineto JSON file, plain or gzip")
-      ->required();
+  command->add_option("FILE", options->path, kRecordingHelp)->required();
   command->add_flag("--json", options->is_json, "One JSON object per line");
   command->add_flag("--tables", options->with_tables,
                     "First the devices, threads, modules, kernels and stacks");

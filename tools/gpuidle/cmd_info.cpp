@@ -323,9 +323,7 @@ int show_info(const InfoOptions& options) {
 void add_info(CLI::App& app, int* exit_code) {
   CLI::App* command = app.add_subcommand("info", "What was recorded, how, and what is missing");
   auto options = std::make_shared<InfoOptions>();
-  command
-      ->add_option("FILE", options->path, "A gpuidle trace, or a Kineto JSON file, plain or gzip")
-      ->required();
+  command->add_option("FILE", options->path, kRecordingHelp)->required();
   command->add_flag("--json", options->is_json, "One JSON document instead of text");
   command->add_flag("--strict", options->is_strict,
                     "Exit with 3 if records are missing or the program ended abruptly");

@@ -25,11 +25,16 @@ enum ExitCode : int {
 /// Prints "gpuidle: <message>" to stderr and returns the exit code of that class of failure.
 int fail(const base::Status& status);
 
+/// What FILE may be, in the help of every command that reads one.
+inline constexpr const char* kRecordingHelp =
+    "A gpuidle trace, a Kineto JSON file (plain or gzip) or an Nsight Systems SQLite export";
+
 /// Each adds its subcommand; when chosen, its callback sets `*exit_code`.
 void add_run(CLI::App& app, int* exit_code);
 void add_report(CLI::App& app, int* exit_code);
 void add_gaps(CLI::App& app, int* exit_code);
 void add_info(CLI::App& app, int* exit_code);
 void add_dump(CLI::App& app, int* exit_code);
+void add_convert(CLI::App& app, int* exit_code);
 
 }  // namespace gpuidle::cli

@@ -32,7 +32,8 @@ int run_command_line(int argc, char** argv) {
   CLI::App app{"Why is the GPU idle: how much, which call stacks, what to look at", "gpuidle"};
   app.set_version_flag("--version", std::string("gpuidle ") + base::kToolVersion +
                                         "\nreads and writes: gpuidle trace format 1.0\n"
-                                        "reads: Kineto (PyTorch profiler) JSON, plain or gzip");
+                                        "reads: Kineto (PyTorch profiler) JSON, plain or gzip\n"
+                                        "reads: Nsight Systems SQLite exports");
   app.require_subcommand(1);
   app.failure_message([](const CLI::App* failed, const CLI::Error& error) {
     // The innermost command that was named is the one whose help the user needs.
@@ -45,6 +46,7 @@ int run_command_line(int argc, char** argv) {
   add_gaps(app, &exit_code);
   add_info(app, &exit_code);
   add_dump(app, &exit_code);
+  add_convert(app, &exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

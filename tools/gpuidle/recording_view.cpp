@@ -21,8 +21,7 @@ report::ColorMode color_mode_of(const std::string& word) {
 }  // namespace
 
 void RecordingView::add_options(CLI::App& command, const std::string& what) {
-  command.add_option("FILE", path, "A gpuidle trace, or a Kineto JSON file, plain or gzip")
-      ->required();
+  command.add_option("FILE", path, kRecordingHelp)->required();
   command.add_flag("--json", is_json, "One JSON document instead of text");
   command.add_option("--color", color, "auto: if stdout is a terminal and NO_COLOR is not set")
       ->check(CLI::IsMember({"auto", "always", "never"}))
