@@ -23,11 +23,15 @@ constexpr std::string_view kForeignModules[] = {
     // C, C++ and their loader
     "libc.so", "libc-", "libpthread", "libm.so", "libm-", "libdl", "librt", "ld-linux", "ld-2",
     "libstdc++", "libgcc_s", "libgomp", "linux-vdso", "[vdso]",
-    // interpreters and foreign-function layers
-    "libpython", "python2", "python3", "_ctypes", "libffi", "_cffi",
+    // interpreters and foreign-function layers: kInterpreterModules
     // frameworks
     "libtorch", "libc10", "_C.cpython", "libtensorflow", "_pywrap_tensorflow", "xla_extension",
     "libtriton", "libtvm", "libonnxruntime"};
+
+// How an interpreter calls from one of its functions into the next, or out of it. Beside the
+// interpreted functions themselves these frames say nothing, and are left out.
+constexpr std::string_view kInterpreterModules[] = {"libpython", "python2", "python3",
+                                                    "_ctypes",   "libffi",  "_cffi"};
 
 // Parts of source paths that are not the user's. "/lib/python3" is the standard library.
 constexpr std::string_view kForeignPaths[] = {"site-packages/",  "dist-packages/", "/lib/python3",
@@ -84,6 +88,7 @@ std::string_view Places::api_name(model::ApiId api) const {
 
 bool Places::is_users(const symbols::ResolvedFrame& frame) const {
   if (has_any_prefix(base_name(frame.module), kForeignModules)) return false;
+  if (has_any_prefix(base_name(frame.module), kInterpreterModules)) return false;
   if (has_any_prefix(frame.function, kForeignFunctions)) return false;
   if (is_vendor_call(frame.function) || kernel_names_.count(frame.function) > 0) return false;
   return std::none_of(std::begin(kForeignPaths), std::end(kForeignPaths),
@@ -95,9 +100,14 @@ Place Places::of(model::StackId stack) {
   std::size_t count = 0;
   const model::FrameId* frames = tables_.stack(stack, &count);
   if (stack == 0 || frames == nullptr) return place;
+  const bool has_python = std::any_of(frames, frames + count, [this](model::FrameId id) {
+    return tables_.frames()[id].kind == model::Frame::Kind::python;
+  });
   for (std::size_t i = 0; i < count; ++i) {
-    place.frames.push_back(symbolizer_.resolve(frames[i]));
-    if (!place.user_frame && is_users(place.frames.back())) place.user_frame = i;
+    const symbols::ResolvedFrame& frame = symbolizer_.resolve(frames[i]);
+    if (has_python && has_any_prefix(base_name(frame.module), kInterpreterModules)) continue;
+    if (!place.user_frame && is_users(frame)) place.user_frame = place.frames.size();
+    place.frames.push_back(frame);
   }
   while (!place.frames.empty() && has_any_prefix(place.frames.back().function, kStartFunctions)) {
     place.frames.pop_back();
