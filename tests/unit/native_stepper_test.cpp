@@ -360,7 +360,7 @@ TEST_CASE("damaged stacks end the walk, not the program", "[stacks]") {
       lowest = address;
     }
   }
-  CHECK(frame_count > 150'000);
+  CHECK(frame_count > 110'000);
   CHECK(ends[static_cast<std::size_t>(StackEnd::no_table)] > 1000);
   CHECK(ends[static_cast<std::size_t>(StackEnd::out_of_stack)] > 1000);
   munmap(pages, 6 * kPage);
