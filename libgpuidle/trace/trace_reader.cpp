@@ -110,12 +110,16 @@ void TraceRecording::conclude() {
         std::max(info_.recording_end_ns.value_or(*last_end_ns_), *last_end_ns_);
   }
   info_.launch_calls = std::max(info_.launch_calls, launches_in_chunks_);
-  for (const std::string& warning : file_->warnings()) info_.warnings.push_back(warning);
+  // A converted file repeats what was said about its source.
+  const auto warn = [this](const std::string& warning) {
+    auto& known = info_.warnings;
+    if (std::find(known.begin(), known.end(), warning) == known.end()) known.push_back(warning);
+  };
+  for (const std::string& warning : file_->warnings()) warn(warning);
   if (!damage_.ok()) {
-    info_.warnings.push_back(damage_.message() + "; what follows is lost");
+    warn(damage_.message() + "; what follows is lost");
   } else if (!file_->has_footer()) {
-    info_.warnings.push_back(
-        "the file has no footer: the program was killed or crashed, or is still running");
+    warn("the file has no footer: the program was killed or crashed, or is still running");
   }
 }
 
