@@ -21,6 +21,7 @@ struct SourceRow {
   std::string notes;
 
   bool is_json() const { return has_suffix(".json") || has_suffix(".json.gz"); }
+  bool is_sqlite() const { return has_suffix(".sqlite"); }
   bool is_wrong_format() const { return notes.find("WRONG FORMAT") != std::string::npos; }
 
  private:
