@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <utility>
 
+#include "libgpuidle/import/nsys_ids.h"
 #include "libgpuidle/import/nsys_recording.h"
 
 namespace gpuidle::import {
@@ -17,15 +19,11 @@ using base::Status;
 using model::DeviceActivity;
 using model::LossReason;
 
-constexpr std::int64_t kProcessMask = 0xffffff;
-constexpr int kProcessShift = 24;
 constexpr std::int64_t kLatestEpoch_ns = std::int64_t{1} << 62;  // 2116
 // ENUM_DIAGNOSTIC_SEVERITY_LEVEL
 constexpr std::int64_t kDiagnosticWarning = 2, kDiagnosticError = 3;
 constexpr std::size_t kShownDiagnostics = 4;
 constexpr std::size_t kMaxArguments = 4096;
-
-std::int64_t pid_of(std::int64_t global_pid) { return global_pid >> kProcessShift & kProcessMask; }
 
 std::string rows(std::uint64_t count) {
   return fmt::format("{} row{}", count, count == 1 ? "" : "s");
@@ -45,11 +43,6 @@ std::string one_line(std::string_view text) {
   std::replace_if(
       line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
   return line.substr(0, line.find_last_not_of(' ') + 1);
-}
-
-std::uint32_t small_integer_of(std::optional<std::int64_t> value) {
-  const bool fits = value && *value >= 0 && *value <= static_cast<std::int64_t>(UINT32_MAX);
-  return fits ? static_cast<std::uint32_t>(*value) : 0;
 }
 
 }  // namespace
@@ -178,7 +171,7 @@ void NsysRecordingBuilder::number_devices() {
   auto& activities = recording_->records.activities;
   std::set<std::pair<std::uint32_t, std::uint32_t>> used;  // (device, process)
   for (std::size_t i = 0; i < activities.size(); ++i) {
-    used.emplace(activities[i].device, origins_[i].process);
+    used.emplace(activities[i].device, activity_process_[i]);
   }
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::int64_t> gpus;
   std::map<std::int64_t, std::set<std::int64_t>> gpus_of_number, numbers_of_gpu, sharing;
@@ -196,7 +189,7 @@ void NsysRecordingBuilder::number_devices() {
                             std::any_of(numbers_of_gpu.begin(), numbers_of_gpu.end(), is_several);
   if (is_ambiguous && gpus.size() == used.size()) {
     for (std::size_t i = 0; i < activities.size(); ++i) {
-      const auto gpu = gpus.find({activities[i].device, origins_[i].process});
+      const auto gpu = gpus.find({activities[i].device, activity_process_[i]});
       activities[i].device = small_integer_of(gpu->second);
     }
     for (std::size_t i = 0; i < listed_devices_.size(); ++i) {
@@ -221,11 +214,14 @@ void NsysRecordingBuilder::number_correlations() {
   auto& activities = recording_->records.activities;
   std::set<std::uint32_t> processes;
   for (std::size_t i = 0; i < activities.size(); ++i) {
-    if (activities[i].correlation != 0) processes.insert(origins_[i].process);
+    if (activities[i].correlation != 0) processes.insert(activity_process_[i]);
   }
   for (std::size_t i = 0; i < calls_.size(); ++i) {
     if (calls_[i].record.correlation != 0) processes.insert(call_process_[i]);
   }
+  // Rows that name no process belong to the only one that the others name.
+  const auto unnamed = process_index_.find(0);
+  if (unnamed != process_index_.end()) processes.erase(unnamed->second);
   if (processes.size() < 2) return;
   std::unordered_map<std::uint64_t, std::uint32_t> ids;
   const auto renumber = [&ids](std::uint32_t process, std::uint32_t& correlation) {
@@ -237,7 +233,7 @@ void NsysRecordingBuilder::number_correlations() {
     renumber(call_process_[i], calls_[i].record.correlation);
   }
   for (std::size_t i = 0; i < activities.size(); ++i) {
-    renumber(origins_[i].process, activities[i].correlation);
+    renumber(activity_process_[i], activities[i].correlation);
   }
 }
 
@@ -262,18 +258,18 @@ void NsysRecordingBuilder::finish_devices() {
 void NsysRecordingBuilder::finish_process() {
   std::vector<std::uint64_t> work(processes_.size(), 0);
   std::set<std::int64_t> with_work;
-  for (const Origin& origin : origins_) {
-    ++work[origin.process];
-    with_work.insert(pid_of(processes_[origin.process]));
+  for (const std::uint32_t process : activity_process_) {
+    ++work[process];
+    with_work.insert(pid_of(processes_[process]));
   }
-  if (origins_.empty()) {
+  if (activity_process_.empty()) {
     for (const std::uint32_t process : call_process_) ++work[process];
   }
   const auto most = std::max_element(work.begin(), work.end());
   if (most == work.end() || *most == 0) return;
   const std::int64_t process = processes_[static_cast<std::size_t>(most - work.begin())];
   model::RecordingInfo& info = recording_->mutable_info();
-  info.pid = static_cast<std::uint32_t>(pid_of(process));
+  info.pid = pid_of(process);
   const auto name = process_names_.find(process);
   if (name != process_names_.end()) info.program = name->second;
   if (with_work.size() > 1) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "libgpuidle/import/nsys_ids.h"
 #include "libgpuidle/model/cuda_api.h"
 
 namespace gpuidle::import {
@@ -20,10 +21,6 @@ using model::MemoryKind;
 
 // 73 years on either side of the session's start: sums of such times cannot overflow.
 constexpr std::int64_t kFarthestTime_ns = std::int64_t{1} << 61;
-
-// A global thread id is, from the low end, 24 bits of thread, 24 bits of process, then machine.
-constexpr std::int64_t kThreadMask = 0xffffff;
-constexpr int kProcessShift = 24;
 
 // ENUM_CUDA_MEMCPY_OPER, by number; the last three are migrations of unified memory.
 constexpr CopyKind kCopyKinds[] = {
@@ -61,11 +58,6 @@ template <typename Value, std::size_t kCount>
 Value value_of(const Value (&values)[kCount], std::optional<std::int64_t> number) {
   const bool is_known = number && *number >= 0 && *number < static_cast<std::int64_t>(kCount);
   return is_known ? values[*number] : Value::unknown;
-}
-
-std::uint32_t small_integer_of(std::optional<std::int64_t> value) {
-  const bool fits = value && *value >= 0 && *value <= static_cast<std::int64_t>(UINT32_MAX);
-  return fits ? static_cast<std::uint32_t>(*value) : 0;
 }
 
 // Costs of the driver that would be there without a profiler; older exports have no table of their
@@ -194,7 +186,7 @@ DeviceActivity* NsysRecordingBuilder::add_activity(const SqliteRow& row, Activit
   activity.context = small_integer_of(row.integer(3));
   activity.stream = small_integer_of(row.integer(4));
   activity.correlation = small_integer_of(row.integer(5));
-  origins_.push_back({process_of(row.integer(6).value_or(0))});
+  activity_process_.push_back(process_of(row.integer(6).value_or(0)));
   recording_->records.activities.push_back(activity);
   return &recording_->records.activities.back();
 }
@@ -297,7 +289,7 @@ void NsysRecordingBuilder::add_call(const SqliteRow& row) {
   call.thread = thread_of(global_tid);
   call.is_driver = row.integer(2) == kDriverCall;
   calls_.push_back(call);
-  call_process_.push_back(process_of(global_tid.value_or(0) & ~kThreadMask));
+  call_process_.push_back(process_of(global_pid_of(global_tid.value_or(0))));
 }
 
 void NsysRecordingBuilder::add_annotation(const SqliteRow& row) {
@@ -396,8 +388,7 @@ model::ThreadId NsysRecordingBuilder::thread_of(std::optional<std::int64_t> glob
   const auto name = thread_names_.find(*global_tid);
   model::Tables& tables = recording_->mutable_tables();
   return tables.intern_thread(
-      static_cast<std::uint32_t>(*global_tid >> kProcessShift & kThreadMask),
-      static_cast<std::uint32_t>(*global_tid & kThreadMask),
+      pid_of(*global_tid), tid_of(*global_tid),
       name == thread_names_.end() ? std::string_view() : tables.string(name->second));
 }
 

@@ -4,12 +4,10 @@
 // that is one. Columns are asked for by name; tables and columns that an export lacks are no error.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -37,10 +35,6 @@ class NsysRecordingBuilder {
   struct Interval {
     std::int64_t start_ns = 0;
     std::int64_t end_ns = 0;
-  };
-  /// What an activity cannot hold, at the same index; gone with finish().
-  struct Origin {
-    std::uint32_t process = 0;  ///< index into processes_
   };
   using Reader = void (NsysRecordingBuilder::*)(const SqliteRow&);
 
@@ -94,9 +88,9 @@ class NsysRecordingBuilder {
 
   std::vector<std::int64_t> processes_;  // globalPid of each process with CUDA records
   std::unordered_map<std::int64_t, std::uint32_t> process_index_;
-  std::vector<Origin> origins_;  // of recording_->records.activities
+  std::vector<std::uint32_t> activity_process_;  // of all activities, by index into processes_
   std::vector<HostCall> calls_;
-  std::vector<std::uint32_t> call_process_;  // of calls_, by index into processes_
+  std::vector<std::uint32_t> call_process_;  // of calls_, likewise
   std::vector<HostSpan> spans_;
 
   std::string product_version_, schema_version_;

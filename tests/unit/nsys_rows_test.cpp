@@ -188,6 +188,14 @@ TEST_CASE("correlation ids of one process are kept, of several are made unique",
   CHECK(has_warning(*both, "2 processes used a GPU (50, 60)"));
 }
 
+TEST_CASE("work that names no process belongs to the only one that calls name", "[nsys]") {
+  const auto recording = export_with(name(1, "cudaLaunchKernel_v7000") +
+                                     call("1,2,0", kTid, "9,1") + kernel("10, 20, 0, 9, NULL"));
+  const Everything all(*recording);
+  REQUIRE(all.calls.size() == 1);
+  CHECK(all.activities[0].correlation == all.calls[0].correlation);
+}
+
 TEST_CASE("one number for two GPUs of two processes is told apart", "[nsys]") {
   const std::string work = kernel("10, 20, 0, 1, " + kPid) + kernel("10, 20, 0, 1, " + kOtherPid);
   const std::string listed =
