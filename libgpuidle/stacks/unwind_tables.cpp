@@ -44,20 +44,20 @@ std::array<ObjectTable, 2> g_tables;  // in .bss: costs memory only where it is 
 std::atomic<std::uint32_t> g_version{0};
 
 struct Found {
-  std::uintptr_t begin = UINTPTR_MAX;
-  std::uintptr_t end = 0;
-  const std::uint8_t* eh_frame_hdr = nullptr;
+  std::uintptr_t begin;
+  std::uintptr_t end;
+  const std::uint8_t* eh_frame_hdr;
 };
 struct Collection {
   std::array<Found, kMaxObjects> objects;
-  std::size_t count = 0;
+  std::size_t count;
 };
-Collection g_collection;  // of the drain thread
+Collection g_collection;  // of the drain thread; in .bss as well
 
 int collect(dl_phdr_info* info, std::size_t, void* out) {
   auto* collection = static_cast<Collection*>(out);
   if (collection->count == kMaxObjects) return 1;
-  Found found;
+  Found found{UINTPTR_MAX, 0, nullptr};
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const auto& segment = info->dlpi_phdr[i];
     const std::uintptr_t start = info->dlpi_addr + segment.p_vaddr;
@@ -80,23 +80,24 @@ void publish_own_table() {
             [](const Found& a, const Found& b) { return a.begin < b.begin; });
   const std::uint32_t version = g_version.load(std::memory_order_relaxed) + 1;
   ObjectTable& table = g_tables[version % g_tables.size()];
-  std::atomic_thread_fence(std::memory_order_release);
+  // Release, each: no reader sees them before it sees the version that made this table idle.
   for (std::size_t i = 0; i < g_collection.count; ++i) {
     const Found& found = g_collection.objects[i];
-    table.objects[i].begin.store(found.begin, std::memory_order_relaxed);
-    table.objects[i].end.store(found.end, std::memory_order_relaxed);
-    table.objects[i].eh_frame_hdr.store(found.eh_frame_hdr, std::memory_order_relaxed);
+    table.objects[i].begin.store(found.begin, std::memory_order_release);
+    table.objects[i].end.store(found.end, std::memory_order_release);
+    table.objects[i].eh_frame_hdr.store(found.eh_frame_hdr, std::memory_order_release);
   }
-  table.count.store(g_collection.count, std::memory_order_relaxed);
+  table.count.store(g_collection.count, std::memory_order_release);
   g_version.store(version, std::memory_order_release);
 }
 
+// Acquire, each: the version is compared after the last of them.
 const std::uint8_t* search(const ObjectTable& table, std::uintptr_t pc) {
   std::size_t low = 0;
-  std::size_t high = std::min(table.count.load(std::memory_order_relaxed), kMaxObjects);
+  std::size_t high = std::min(table.count.load(std::memory_order_acquire), kMaxObjects);
   while (low < high) {
     const std::size_t middle = low + (high - low) / 2;
-    if (table.objects[middle].begin.load(std::memory_order_relaxed) <= pc) {
+    if (table.objects[middle].begin.load(std::memory_order_acquire) <= pc) {
       low = middle + 1;
     } else {
       high = middle;
@@ -104,8 +105,8 @@ const std::uint8_t* search(const ObjectTable& table, std::uintptr_t pc) {
   }
   if (low == 0) return nullptr;
   const Object& object = table.objects[low - 1];
-  return pc < object.end.load(std::memory_order_relaxed)
-             ? object.eh_frame_hdr.load(std::memory_order_relaxed)
+  return pc < object.end.load(std::memory_order_acquire)
+             ? object.eh_frame_hdr.load(std::memory_order_acquire)
              : nullptr;
 }
 
@@ -114,7 +115,6 @@ const std::uint8_t* find_in_own_table(std::uintptr_t pc) {
   for (int i = 0; i < kTries; ++i) {
     const std::uint32_t version = g_version.load(std::memory_order_acquire);
     const std::uint8_t* const found = search(g_tables[version % g_tables.size()], pc);
-    std::atomic_thread_fence(std::memory_order_acquire);
     if (g_version.load(std::memory_order_relaxed) == version) return found;
   }
   return nullptr;
