@@ -5,7 +5,7 @@
 # or with sudo.
 #   tools/test.sh            every test but the slow ones (release), the unit tests under Address- and
 #                            UndefinedBehaviorSanitizer (dev), the recorder's under ThreadSanitizer
-#   tools/test.sh slow       the slow tests (release) and a minute of each fuzz target
+#   tools/test.sh slow       a minute of each fuzz target
 #   tools/test.sh release    one preset alone: release, dev, tsan or fuzz
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -38,7 +38,6 @@ case "$what" in
   all | release) check release "" --label-exclude "^slow$" ;;&
   all | dev) check dev gpuidle_unit_tests --label-regex "^unit$" --label-exclude "^slow$" ;;&
   all | tsan) check tsan gpuidle_recorder_tests --label-regex "^recorder$" --label-exclude "^slow$" ;;&
-  slow) check release "" --label-regex "^slow$" ;;&
   slow | fuzz) check fuzz gpuidle_fuzzers --label-regex "^fuzz$" ;;
 esac
 
