@@ -12,14 +12,14 @@
 #include <cuda.h>
 #include <dlfcn.h>
 
-#include <cstring>
+#include <string_view>
 
 #include "libgpuidle/intercept/interposed_functions.h"
 
 namespace gpuidle::intercept {
 namespace {
 
-const DriverFunction* find_symbol(const char* name) {
+const DriverFunction* find_symbol(std::string_view name) {
   for (const DriverFunction& function : driver_functions()) {
     if (function.symbol == name) return &function;
   }
@@ -31,7 +31,7 @@ bool means(const DriverFunction& function, int version) {
 }
 
 // Of the variants of `base`, the one that the driver hands out for this version and stream mode.
-const DriverFunction* find_variant(const char* base, int version, bool per_thread) {
+const DriverFunction* find_variant(std::string_view base, int version, bool per_thread) {
   const DriverFunction* legacy = nullptr;
   bool has_per_thread = false;
   for (const DriverFunction& function : driver_functions()) {
