@@ -36,9 +36,6 @@ struct Buffer {
   size_t max_records = 0;
 };
 
-using SharedRequest = void (*)(uint8_t**, size_t*, size_t*, void*);
-using SharedComplete = void (*)(uint8_t*, size_t, size_t, void*);
-
 // One client's way of records.
 struct State {
   std::mutex queue_mutex;  // innermost: taken under the driver's device lock
@@ -187,7 +184,33 @@ CUptiResult flush(uint32_t flag) {
   return CUPTI_SUCCESS;
 }
 
-CUptiResult set_kind(CUpti_ActivityKind kind, bool enable, int client = kProcessWide) {
+// The calls that name no subscriber are closed while CUPTI is shared.
+CUptiResult enable_process_wide(CUpti_ActivityKind kind) {
+  if (is_shared()) return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+  return set_kind(kind, true, kProcessWide);
+}
+
+// A buffer of earlier callbacks goes back to its owner first.
+void return_buffer(State& s) {
+  if (is_delivering) return;
+  std::lock_guard<std::mutex> lock(s.delivery_mutex);
+  complete_buffer(s);
+}
+
+CUptiResult set_api(uint32_t domain, CUpti_CallbackId cbid, uint8_t enable) {
+  if (cbid >= kApis) return CUPTI_ERROR_INVALID_PARAMETER;
+  CUptiResult status =
+      enable_process_wide(domain == CUPTI_CB_DOMAIN_DRIVER_API ? CUPTI_ACTIVITY_KIND_DRIVER
+                                                               : CUPTI_ACTIVITY_KIND_RUNTIME);
+  if (status != CUPTI_SUCCESS) return status;
+  api_named[domain][cbid] = enable;
+  api_filtered[domain] = true;
+  return CUPTI_SUCCESS;
+}
+
+}  // namespace
+
+CUptiResult set_kind(CUpti_ActivityKind kind, bool enable, int client) {
   if (kind <= 0 || kind >= kKinds || record_bytes(kind) == 0) return CUPTI_ERROR_INVALID_KIND;
   if (hub() == nullptr) return CUPTI_ERROR_NOT_INITIALIZED;
   if (state(client).kinds[kind].exchange(enable) != enable) kinds[kind] += enable ? 1 : -1;
@@ -198,17 +221,12 @@ CUptiResult set_kind(CUpti_ActivityKind kind, bool enable, int client = kProcess
   return CUPTI_SUCCESS;
 }
 
-CUptiResult set_api(uint32_t domain, CUpti_CallbackId cbid, uint8_t enable) {
-  if (cbid >= kApis) return CUPTI_ERROR_INVALID_PARAMETER;
-  api_named[domain][cbid] = enable;
-  api_filtered[domain] = true;
-  set_kind(domain == CUPTI_CB_DOMAIN_DRIVER_API ? CUPTI_ACTIVITY_KIND_DRIVER
-                                                : CUPTI_ACTIVITY_KIND_RUNTIME,
-           true);
-  return CUPTI_SUCCESS;
+void register_shared_callbacks(int client, SharedRequest request, SharedComplete complete) {
+  State& s = state(client);
+  return_buffer(s);
+  s.shared_request = request;
+  s.shared_complete = complete;
 }
-
-}  // namespace
 
 bool is_enabled(CUpti_ActivityKind kind) {
   return kinds[kind].load(std::memory_order_relaxed) != 0;
@@ -279,38 +297,33 @@ CUptiResult CUPTI(cuptiActivityRegisterCallbacks)(
     CUpti_BuffersCallbackCompleteFunc funcBufferCompleted) {
   if (!funcBufferRequested || !funcBufferCompleted) return result(CUPTI_ERROR_INVALID_PARAMETER);
   if (simcupti::is_shared()) return result(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
-  // A buffer of earlier callbacks goes back to its owner first.
   auto& s = state();
-  if (!simcupti::is_delivering) {
-    std::lock_guard<std::mutex> lock(s.delivery_mutex);
-    simcupti::complete_buffer(s);
-  }
+  simcupti::return_buffer(s);
   s.request = funcBufferRequested;
   s.complete = funcBufferCompleted;
   return CUPTI_SUCCESS;
 }
 
 CUptiResult CUPTI(cuptiActivityEnable)(CUpti_ActivityKind kind) {
-  if (simcupti::is_shared()) return result(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
-  return result(simcupti::set_kind(kind, true));
+  return result(simcupti::enable_process_wide(kind));
 }
 
 CUptiResult CUPTI(cuptiActivityEnableAndDump)(CUpti_ActivityKind kind) {
-  CUptiResult status = simcupti::set_kind(kind, true);
+  CUptiResult status = simcupti::enable_process_wide(kind);
   if (status == CUPTI_SUCCESS) simcupti::dump_records(kind);
   return result(status);
 }
 
 CUptiResult CUPTI(cuptiActivityDisable)(CUpti_ActivityKind kind) {
-  return result(simcupti::set_kind(kind, false));
+  return result(simcupti::set_kind(kind, false, simcupti::kProcessWide));
 }
 
 CUptiResult CUPTI(cuptiActivityEnableContext)(CUcontext, CUpti_ActivityKind kind) {
-  return result(simcupti::set_kind(kind, true));
+  return result(simcupti::enable_process_wide(kind));
 }
 
 CUptiResult CUPTI(cuptiActivityDisableContext)(CUcontext, CUpti_ActivityKind kind) {
-  return result(simcupti::set_kind(kind, false));
+  return result(simcupti::set_kind(kind, false, simcupti::kProcessWide));
 }
 
 CUptiResult CUPTI(cuptiActivityEnableRuntimeApi)(CUpti_CallbackId cbid, uint8_t enable) {
@@ -372,52 +385,5 @@ CUptiResult CUPTI(cuptiActivitySetAttribute)(CUpti_ActivityAttribute attr, size_
   if (attr == CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER) {
     state().zeroed_buffers = given != 0;
   }
-  return CUPTI_SUCCESS;
-}
-
-// The subscriber-scoped calls of CUPTI 13.3, as its public manual describes them: the build's
-// headers are older and do not declare them. A configuration (fields, filters) is not simulated:
-// null only.
-#define SIMCUPTI_SHARED extern "C" __attribute__((visibility("default"))) CUptiResult
-
-SIMCUPTI_SHARED CUPTI(cuptiActivityRegisterCallbacks_v2)(CUpti_SubscriberHandle subscriber,
-                                                         simcupti::SharedRequest request,
-                                                         simcupti::SharedComplete complete) {
-  int client = simcupti::shared_index(subscriber);
-  if (client < 0 || !request || !complete) return result(CUPTI_ERROR_INVALID_PARAMETER);
-  auto& s = state(client);
-  s.shared_request = request;
-  s.shared_complete = complete;
-  return CUPTI_SUCCESS;
-}
-
-SIMCUPTI_SHARED CUPTI(cuptiActivityEnable_v2)(CUpti_SubscriberHandle subscriber,
-                                              CUpti_ActivityKind kind, void* config) {
-  int client = simcupti::shared_index(subscriber);
-  if (client < 0) return result(CUPTI_ERROR_INVALID_PARAMETER);
-  if (config != nullptr) return result(CUPTI_ERROR_NOT_SUPPORTED);
-  return result(simcupti::set_kind(kind, true, client));
-}
-
-SIMCUPTI_SHARED CUPTI(cuptiActivityDisable_v2)(CUpti_SubscriberHandle subscriber,
-                                               CUpti_ActivityKind kind, void*) {
-  int client = simcupti::shared_index(subscriber);
-  if (client < 0) return result(CUPTI_ERROR_INVALID_PARAMETER);
-  return result(simcupti::set_kind(kind, false, client));
-}
-
-SIMCUPTI_SHARED CUPTI(cuptiActivityGetNextRecord_v2)(CUpti_SubscriberHandle subscriber,
-                                                     uint8_t* buffer, size_t validBufferSizeBytes,
-                                                     CUpti_Activity** record) {
-  if (simcupti::shared_index(subscriber) < 0) return result(CUPTI_ERROR_INVALID_PARAMETER);
-  return cuptiActivityGetNextRecord(buffer, validBufferSizeBytes, record);
-}
-
-SIMCUPTI_SHARED CUPTI(cuptiGetTimestamp_v2)(CUpti_SubscriberHandle subscriber,
-                                            uint64_t* timestamp) {
-  if (simcupti::shared_index(subscriber) < 0 || timestamp == nullptr) {
-    return result(CUPTI_ERROR_INVALID_PARAMETER);
-  }
-  *timestamp = simcupti::timestamp_ns();
   return CUPTI_SUCCESS;
 }

@@ -135,7 +135,7 @@ CUptiResult subscribe(CUpti_SubscriberHandle* handle, CUpti_CallbackFunc callbac
   if (handle == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   if (hub() == nullptr) return CUPTI_ERROR_NOT_INITIALIZED;
   bool shares = wants_to_share(params);
-  if (shares && reported_version() < 130300) return CUPTI_ERROR_NOT_SUPPORTED;
+  if (shares && reported_version() < kFirstSharedVersion) return CUPTI_ERROR_NOT_SUPPORTED;
   std::lock_guard<std::mutex> lock(mutex);
   const CUpti_Subscriber_st* first = first_subscriber();
   if (first && !(first->shares && shares)) return refuse(first, params);

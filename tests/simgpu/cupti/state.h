@@ -35,6 +35,9 @@ uint64_t timestamp_ns();
 /// What cuptiGetVersion says.
 uint32_t reported_version();
 
+/// The first version whose subscribers can share CUPTI.
+constexpr uint32_t kFirstSharedVersion = 130300;
+
 /// Who gets records: the process-wide client of the calls without a subscriber (V1), or one of the
 /// subscribers that share CUPTI (V2, from 13.3 on). Both at once are refused.
 constexpr int kMaxSubscribers = 4;
@@ -43,6 +46,12 @@ constexpr int kClients = kMaxSubscribers + 1;
 
 /// Index of a subscriber that shares CUPTI; -1 for any other handle.
 int shared_index(CUpti_SubscriberHandle handle);
+/// Switches a kind of records on or off for a client.
+CUptiResult set_kind(CUpti_ActivityKind kind, bool enable, int client);
+/// The buffer callbacks of a sharing client; CUPTI's last argument, reserved, is null.
+using SharedRequest = void (*)(uint8_t**, size_t*, size_t*, void*);
+using SharedComplete = void (*)(uint8_t*, size_t, size_t, void*);
+void register_shared_callbacks(int client, SharedRequest request, SharedComplete complete);
 /// Stops all recording for a client and gives its buffer back.
 void drop_client(int client);
 bool has_process_wide_activity();

@@ -50,7 +50,7 @@ void check_faults(const std::string& list) {
   static const char* const kNames[] = {
       "cuinit",     "launch",          "subscribe",           "cupti_version",
       "no_records", "zero_timestamps", "reversed_timestamps", "drop_every",
-      "late_ms",    "flush_hangs"};
+      "late_ms",    "flush_hangs",     "shared_register"};
   for (size_t at = 0; at < list.size();) {
     size_t end = list.find(',', at);
     if (end == std::string::npos) end = list.size();
