@@ -50,10 +50,20 @@ base::Status CuptiSource::start(const std::string& requested_path, int driver_ma
   if (!buffers_.prepare(&count_records)) {
     return {base::StatusCode::unavailable, "no memory for CUPTI's activity buffers"};
   }
-  if (base::Status status = subscribe(); !status.ok()) return status;
-  base::Status status = switch_on();
-  if (!status.ok()) give_up();
-  return status;
+  std::string why_not_shared;
+  if (subscribe_shared()) {
+    const base::Status shared = switch_on();
+    if (shared.ok()) return {};
+    // The calls for shared subscribers are young; those for a sole one still see the device.
+    give_up();
+    api_.shared_subscriber = nullptr;
+    why_not_shared = "; beside other subscribers: " + shared.message();
+  }
+  base::Status status = subscribe_alone();
+  if (status.ok()) status = switch_on();
+  if (status.ok()) return status;
+  give_up();
+  return {status.code(), status.message() + why_not_shared};
 }
 
 base::Status CuptiSource::switch_on() {
@@ -103,8 +113,7 @@ std::string CuptiSource::seat_holder() {
   return holder;
 }
 
-base::Status CuptiSource::subscribe() {
-  if (subscribe_shared()) return {};
+base::Status CuptiSource::subscribe_alone() {
   const CUptiResult result = api_.subscribe(&subscriber_, &on_callback, this);
   if (result == CUPTI_SUCCESS) return {};
   subscriber_ = nullptr;

@@ -24,8 +24,9 @@ class CuptiSource {
  public:
   static CuptiSource& instance();  ///< never destroyed: CUPTI calls back during exit
 
-  /// Opens CUPTI, becomes its subscriber and switches recording on. On failure everything that was
-  /// switched on is switched off again and the message says who refused what.
+  /// Opens CUPTI, becomes its subscriber, beside others where CUPTI can do that and else alone, and
+  /// switches recording on. On failure everything that was switched on is switched off again and
+  /// the message says who refused what.
   /// `driver_major` as for load().
   base::Status start(const std::string& requested_path, int driver_major);
 
@@ -57,8 +58,8 @@ class CuptiSource {
  private:
   CuptiSource() = default;
 
-  base::Status subscribe();
   bool subscribe_shared();
+  base::Status subscribe_alone();
   std::string seat_holder();
   CUptiResult register_buffers();
   base::Status switch_on();
