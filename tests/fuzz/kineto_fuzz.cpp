@@ -4,51 +4,25 @@
 // and what it returns must keep the promises that the analysis builds on.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 #include <utility>
 
 #include "libgpuidle/import/gzip.h"
 #include "libgpuidle/import/kineto.h"
+#include "tests/fuzz/reader_promises.h"
 
 namespace {
 
 using namespace gpuidle;
 
-void demand(bool holds) {
-  if (!holds) std::abort();
-}
-
-class Checker : public model::SliceVisitor {
- public:
-  explicit Checker(const model::Tables& tables) : tables_(tables) {}
-  void on_slice(const model::Slice& slice) override {
-    for (const auto& a : slice.activities) {
-      demand(a.end_ns >= a.start_ns);
-      demand(a.kernel < tables_.kernels().size() && a.name < tables_.strings().size());
-    }
-    for (const auto& c : slice.calls) {
-      demand(c.exit_ns >= c.enter_ns);
-      demand(c.thread < tables_.threads().size() && c.api < tables_.apis().size());
-      demand(c.stack < tables_.stack_count());
-    }
-    for (const auto& m : slice.markers) demand(m.thread < tables_.threads().size());
-  }
-
- private:
-  const model::Tables& tables_;
-};
-
 void read(import::PaddedText text) {
   const auto result = import::read_kineto(std::move(text), "fuzz");
   if (!result.ok()) {
-    demand(!result.status().message().empty());
+    fuzz::demand(!result.status().message().empty());
     return;
   }
-  demand(result.value()->tables().is_consistent());
   // Sparse times make as many slices as there are records; the sizes here keep that small.
-  Checker checker(result.value()->tables());
-  demand(result.value()->visit(checker).ok());
+  fuzz::check_promises(*result.value());
 }
 
 }  // namespace

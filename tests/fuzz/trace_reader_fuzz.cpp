@@ -17,47 +17,13 @@
 #include "libgpuidle/trace/crc32c.h"
 #include "libgpuidle/trace/trace_format.h"
 #include "libgpuidle/trace/trace_reader.h"
+#include "tests/fuzz/reader_promises.h"
 
 namespace {
 
 using namespace gpuidle;
+using fuzz::demand;
 using Bytes = std::vector<std::uint8_t>;
-
-void demand(bool holds) {
-  if (!holds) std::abort();
-}
-
-class Checker : public model::SliceVisitor {
- public:
-  explicit Checker(const model::Tables& tables) : tables_(tables) {}
-
-  void on_slice(const model::Slice& slice) override {
-    demand(slice.begin_ns < slice.end_ns && slice.begin_ns >= end_ns_);
-    end_ns_ = slice.end_ns;
-    const std::size_t strings = tables_.strings().size(), threads = tables_.threads().size();
-    std::int64_t last_ns = slice.begin_ns;
-    for (const auto& a : slice.activities) {
-      demand(a.start_ns >= last_ns && a.start_ns < slice.end_ns && a.end_ns >= a.start_ns);
-      demand(a.kernel < tables_.kernels().size() && a.name < strings);
-      last_ns = a.start_ns;
-    }
-    for (const auto& c : slice.calls) {
-      demand(c.enter_ns >= last_call_ns_ && c.exit_ns >= c.enter_ns);
-      demand(c.thread < threads && c.api < tables_.apis().size());
-      demand(c.stack < tables_.stack_count());
-      last_call_ns_ = c.enter_ns;
-    }
-    for (const auto& m : slice.markers) demand(m.thread < threads && m.name < strings);
-    for (const auto& o : slice.overheads) demand(o.thread < threads && o.name < strings);
-    for (const auto& u : slice.unobserved) demand(u.reason < strings && u.end_ns >= u.start_ns);
-    for (const auto& g : slice.gaps) demand(g.end_ns >= g.start_ns);
-  }
-
- private:
-  const model::Tables& tables_;
-  std::int64_t end_ns_ = INT64_MIN;
-  std::int64_t last_call_ns_ = INT64_MIN;
-};
 
 void store_crc(std::uint8_t* bytes, std::size_t count) {
   const std::uint32_t crc = trace::crc32c(bytes, count - 4);
@@ -99,10 +65,7 @@ void read(const Bytes& bytes) {
     demand(!message.empty() && message.find('\n') == std::string::npos);
     return;
   }
-  demand(opened.value()->tables().is_consistent());
-  Checker checker(opened.value()->tables());
-  const base::Status status = opened.value()->visit(checker);
-  demand(status.ok() || !status.message().empty());
+  fuzz::check_promises(*opened.value());
 }
 
 }  // namespace
