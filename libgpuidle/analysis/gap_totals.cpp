@@ -56,6 +56,7 @@ void GapTotals::add(const Gap& gap, DeviceIdleness* device) {
   }
   if (ranks_before(gap, group.longest)) group.longest = gap;
   keep_if_large(gap);
+  if (sink_ != nullptr) sink_->on_gap(gap);
 }
 
 GapGroup& GapTotals::group_of(const Gap& gap) {

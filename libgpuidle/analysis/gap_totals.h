@@ -17,7 +17,8 @@ namespace gpuidle::analysis {
 /// Context: tool. Memory is bounded by the number of distinct origins and `largest`.
 class GapTotals {
  public:
-  explicit GapTotals(std::size_t largest) : largest_limit_(largest) {}
+  explicit GapTotals(std::size_t largest, GapSink* sink = nullptr)
+      : largest_limit_(largest), sink_(sink) {}
 
   /// Counts a gap in the groups and the largest ones, and in the sums of its device.
   void add(const Gap& gap, DeviceIdleness* device);
@@ -47,6 +48,7 @@ class GapTotals {
   void keep_if_large(const Gap& gap);
 
   std::size_t largest_limit_;
+  GapSink* sink_;             // receives each gap as well; may be nullptr
   std::vector<Gap> largest_;  // a heap with the smallest on top
   std::unordered_map<Key, GapGroup, KeyHash> groups_;
   // Loops come back to the same few places: their groups are found here without a search.

@@ -23,8 +23,8 @@ class Analyzer : public model::SliceVisitor {
  public:
   Analyzer(const model::Recording& recording, const Options& options)
       : info_(recording.info()),
-        totals_(options.largest_gaps),
-        proof_totals_(options.largest_gaps),
+        totals_(options.largest_gaps, options.gaps),
+        proof_totals_(options.largest_gaps, options.gaps),
         proof_(recording.tables(), &unobserved_, &proof_totals_) {
     const model::Tables& tables = recording.tables();
     for (const model::Kernel& kernel : tables.kernels()) {

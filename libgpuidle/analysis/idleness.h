@@ -156,8 +156,16 @@ struct Idleness {
   std::int64_t wall_ns() const;
 };
 
+/// Receives every gap once it is known in full, those of one device in order of time.
+class GapSink {
+ public:
+  virtual ~GapSink() = default;
+  virtual void on_gap(const Gap& gap) = 0;
+};
+
 struct Options {
   std::size_t largest_gaps = 20;  ///< how many Idleness::largest keeps
+  GapSink* gaps = nullptr;        ///< who else wants the gaps, if anybody
 };
 
 /// One pass over all records; memory is bounded by the dictionaries and fixed windows. The status

@@ -36,5 +36,6 @@ void add_gaps(CLI::App& app, int* exit_code);
 void add_info(CLI::App& app, int* exit_code);
 void add_dump(CLI::App& app, int* exit_code);
 void add_convert(CLI::App& app, int* exit_code);
+void add_export(CLI::App& app, int* exit_code);
 
 }  // namespace gpuidle::cli
