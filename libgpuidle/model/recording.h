@@ -63,6 +63,9 @@ struct RecordingInfo {
   std::vector<std::string> warnings;  ///< one line each, for the user
   /// Effective settings of the recorder, NAME=value.
   std::vector<std::string> settings;
+
+  /// No records are known to be missing. What a visit finds out on its way comes on top.
+  bool is_whole() const { return losses.total() == 0 && end != End::abrupt; }
 };
 
 /// The records of one slice of time [begin_ns, end_ns). Every vector is sorted by start (enter).

@@ -8,7 +8,7 @@ import random
 
 import run_simulated as sim
 
-FAILED, USAGE, WRONG_FORMAT = 1, 2, 5
+FAILED, USAGE, INCOMPLETE, WRONG_FORMAT, NO_GPU_RECORDS = 1, 2, 3, 5, 6
 READING = ("report", "gaps", "info", "dump")
 
 
@@ -97,6 +97,23 @@ class BadInput(sim.TestCase):
                     self.assertIn(finished.returncode, (0, FAILED, WRONG_FORMAT, 6), finished.stderr)
                     if finished.returncode in (FAILED, WRONG_FORMAT):
                         self.assertEqual(len(finished.stderr.splitlines()), 1, finished.stderr)
+
+    def test_damage_in_the_middle_is_a_warning_and_fails_only_with_strict(self):
+        content = bytearray(self.whole_trace)
+        middle = len(content) // 2
+        content[middle:middle + 400] = bytes(400)
+        path = self.write("damaged.gpuidle", bytes(content))
+        for command in READING:
+            with self.subTest(command=command):
+                told = sim.gpuidle(command, path)
+                # So short a trace has one chunk of device records, and it is the one that is hit.
+                judges = command in ("report", "gaps")
+                self.assertEqual(told.returncode, NO_GPU_RECORDS if judges else 0, told.stderr)
+                self.assertIn("damage", told.stdout + told.stderr)
+                strict = sim.gpuidle(command, path, "--strict")
+                self.assertEqual(strict.returncode, NO_GPU_RECORDS if judges else INCOMPLETE,
+                                 strict.stderr)
+                self.assertEqual(strict.stdout, told.stdout)
 
     def test_a_newer_major_version_is_refused_with_both_versions(self):
         content = bytearray(self.whole_trace)

@@ -20,6 +20,7 @@ struct DumpOptions {
   std::string path;
   bool is_json = false;
   bool with_tables = false;
+  bool is_strict = false;
   std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
 };
 
@@ -131,6 +132,10 @@ std::int64_t origin_of(const model::Recording& recording) {
   return first.at_ns;
 }
 
+void put_warning(const std::string& warning) {
+  std::fprintf(stderr, "gpuidle: warning: %s\n", report::elide(warning, 400).c_str());
+}
+
 int dump(const DumpOptions& options) {
   base::Result<std::unique_ptr<model::Recording>> opened = import::open_recording(options.path);
   if (!opened.ok()) return fail(opened.status());
@@ -145,11 +150,10 @@ int dump(const DumpOptions& options) {
   if (!output.flush()) {
     return fail({base::StatusCode::io_error, "cannot write to standard output"});
   }
-  for (const std::string& warning : recording->info().warnings) {
-    std::fprintf(stderr, "gpuidle: warning: %s\n", report::elide(warning, 400).c_str());
-  }
-  if (!read_status.ok()) return fail(read_status);
-  return kDone;
+  for (const std::string& warning : recording->info().warnings) put_warning(warning);
+  if (!read_status.ok()) put_warning(read_status.message());
+  const bool is_incomplete = !read_status.ok() || !recording->info().is_whole();
+  return options.is_strict && is_incomplete ? kIncomplete : kDone;
 }
 
 }  // namespace
@@ -161,10 +165,12 @@ void add_dump(CLI::App& app, int* exit_code) {
   command->add_flag("--json", options->is_json, "One JSON object per line");
   command->add_flag("--tables", options->with_tables,
                     "First the devices, threads, modules, kernels and stacks");
+  command->add_flag("--strict", options->is_strict, kStrictHelp);
   command->add_option("--limit", options->limit, "Stop after this many records");
   command->footer(
-      "Exit codes: 0 done, 1 the file cannot be read or is damaged (what comes before the damage\n"
-      "is printed), 2 usage, 5 not a recording or of an unknown version.");
+      "Damage ends the lines with a warning on standard error.\n"
+      "Exit codes: 0 done, 1 the file cannot be read, 2 usage, 3 incomplete and --strict,\n"
+      "5 not a recording or of an unknown version.");
   command->callback([options, exit_code] { *exit_code = dump(*options); });
 }
 

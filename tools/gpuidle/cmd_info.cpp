@@ -313,8 +313,7 @@ int show_info(const InfoOptions& options) {
   if (!is_written || std::fflush(stdout) != 0) {
     return fail({base::StatusCode::io_error, "cannot write to standard output"});
   }
-  const bool is_incomplete = recording->info().losses.total() > 0 ||
-                             recording->info().end == model::End::abrupt || !facts.read_status.ok();
+  const bool is_incomplete = !recording->info().is_whole() || !facts.read_status.ok();
   return options.is_strict && is_incomplete ? kIncomplete : kDone;
 }
 
@@ -325,8 +324,7 @@ void add_info(CLI::App& app, int* exit_code) {
   auto options = std::make_shared<InfoOptions>();
   command->add_option("FILE", options->path, kRecordingHelp)->required();
   command->add_flag("--json", options->is_json, "One JSON document instead of text");
-  command->add_flag("--strict", options->is_strict,
-                    "Exit with 3 if records are missing or the program ended abruptly");
+  command->add_flag("--strict", options->is_strict, kStrictHelp);
   command->footer(
       "Exit codes: 0 done, 1 the file cannot be read, 2 usage, 3 incomplete and --strict,\n"
       "5 not a recording or of an unknown version.");

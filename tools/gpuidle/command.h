@@ -29,6 +29,10 @@ int fail(const base::Status& status);
 inline constexpr const char* kRecordingHelp =
     "A gpuidle trace, a Kineto JSON file (plain or gzip) or an Nsight Systems SQLite export";
 
+/// What --strict means, likewise.
+inline constexpr const char* kStrictHelp =
+    "Exit with 3 if records are missing or the program ended abruptly";
+
 /// Each adds its subcommand; when chosen, its callback sets `*exit_code`.
 void add_run(CLI::App& app, int* exit_code);
 void add_report(CLI::App& app, int* exit_code);
