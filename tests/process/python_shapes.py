@@ -394,6 +394,44 @@ def threads():
         thread.join()
 
 
+def inside_torch():
+    """The deepest stacks in practice; only where the interpreter has PyTorch."""
+    try:
+        import torch  # pylint: disable=import-outside-toplevel
+    except ImportError:
+        return
+
+    class Watched(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            check("torch forward")
+            return x * 2
+
+        @staticmethod
+        def backward(context, gradient):
+            check("torch backward")
+            return gradient * 2
+
+    torch.set_num_threads(1)
+    layers = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+    for layer in layers:
+        layer.register_forward_hook(lambda *_: check("torch forward hook"))
+    x = torch.ones(4, 8, requires_grad=True)
+    x.register_hook(lambda _: check("torch tensor hook"))
+    loss = layers(Watched.apply(x)).sum()
+    loss.backward()
+    optimizer = torch.optim.SGD(layers.parameters(), lr=0.1)
+
+    def closure():
+        check("torch optimizer closure")
+        return loss.detach()
+
+    optimizer.step(closure)
+    data = torch.utils.data.TensorDataset(torch.ones(4, 8))
+    loader = torch.utils.data.DataLoader(data, collate_fn=lambda _: check("torch collate"))
+    list(loader)
+
+
 def main():
     reason = library.probe_prepare().decode()
     if reason:
@@ -402,7 +440,7 @@ def main():
                   comprehensions, dunder, generators, managed_block, coroutines, callbacks,
                   partial_recursion, functools.partial(recursion, 40), deep_recursion, deep_map,
                   metaclasses, executed, foreign_names, exceptions, many_builtins, imported, traced,
-                  threads):
+                  threads, inside_torch):
         shape()
     counts = (ctypes.c_uint64 * 4)()
     library.probe_counts(counts)
