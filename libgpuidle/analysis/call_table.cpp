@@ -15,6 +15,19 @@ void CallTable::add_blocking(const model::ApiCall& call) {
   ++ring.added;
 }
 
+void CallTable::add_stream_wait(model::ThreadId thread) {
+  if (std::find(waiting_.begin(), waiting_.end(), thread) == waiting_.end()) {
+    waiting_.push_back(thread);
+  }
+}
+
+bool CallTable::take_stream_wait(model::ThreadId thread) {
+  const auto found = std::find(waiting_.begin(), waiting_.end(), thread);
+  if (found == waiting_.end()) return false;
+  waiting_.erase(found);
+  return true;
+}
+
 CallTable::Blocking CallTable::blocking_at(model::ThreadId thread, std::int64_t at_ns) const {
   const auto found = blocking_.find(thread);
   if (found == blocking_.end()) return {};

@@ -9,6 +9,9 @@ void DeviceSweep::count_observed(std::int64_t from_ns, std::int64_t until_ns) {
     const std::int64_t to_ns = std::min(until_ns, end_ns_[kind]);
     if (to_ns <= from_ns) continue;
     total_ns_[kind] += to_ns - from_ns;
+    if (kind != static_cast<std::size_t>(BusyKind::compute)) {
+      exposed_.push_back({static_cast<BusyKind>(kind), owner_[kind], to_ns - from_ns});
+    }
     from_ns = to_ns;
   }
   idle_ns_ += until_ns - from_ns;

@@ -25,6 +25,13 @@ struct IdlePiece {
   bool is_closed_by_work = true;  ///< false: what comes next was not observed
 };
 
+/// Time in which only copies, or only communication (and copies), ran.
+struct ExposedPiece {
+  BusyKind kind = BusyKind::copy;
+  std::uint32_t owner = 0;  ///< as given with the operation of that kind that reached furthest
+  std::int64_t length_ns = 0;
+};
+
 /// Context: tool.
 class DeviceSweep {
  public:
@@ -34,8 +41,11 @@ class DeviceSweep {
 
   /// Takes an operation that starts no earlier than the one before. The returned pieces, mostly
   /// none or one, are the idle time that it ended; valid until the next call.
-  const std::vector<IdlePiece>& add(std::int64_t start_ns, std::int64_t end_ns, BusyKind kind) {
+  /// `owner` of copies and communication comes back in exposed().
+  const std::vector<IdlePiece>& add(std::int64_t start_ns, std::int64_t end_ns, BusyKind kind,
+                                    std::uint32_t owner = 0) {
     pieces_.clear();
+    exposed_.clear();
     if (is_empty_) {
       is_empty_ = false;
       first_ns_ = swept_ns_ = start_ns;
@@ -43,14 +53,20 @@ class DeviceSweep {
     } else if (start_ns > swept_ns_) {
       sweep_to(start_ns);
     }
-    std::int64_t& kind_end_ns = end_ns_[static_cast<std::size_t>(kind)];
-    kind_end_ns = std::max(kind_end_ns, end_ns);
+    const auto row = static_cast<std::size_t>(kind);
+    if (end_ns > end_ns_[row]) {
+      end_ns_[row] = end_ns;
+      owner_[row] = owner;
+    }
     return pieces_;
   }
   /// Sweeps over what the operations so far still cover.
   void finish() {
+    exposed_.clear();
     if (!is_empty_) sweep_to(last_ns());
   }
+  /// The exposed time that the last add() or finish() swept over.
+  const std::vector<ExposedPiece>& exposed() const { return exposed_; }
 
   bool is_empty() const { return is_empty_; }
   std::int64_t first_ns() const { return first_ns_; }
@@ -73,9 +89,11 @@ class DeviceSweep {
   // start, so these three numbers are all there is to know about the time until the next start.
   std::array<std::int64_t, 3> end_ns_{};
   std::array<std::int64_t, 3> total_ns_{};
+  std::array<std::uint32_t, 3> owner_{};  // of the operation that set end_ns_
   std::int64_t idle_ns_ = 0;
   std::int64_t not_observed_ns_ = 0;
   std::vector<IdlePiece> pieces_;
+  std::vector<ExposedPiece> exposed_;
 };
 
 }  // namespace gpuidle::analysis

@@ -25,10 +25,25 @@ bool ranks_before(const Gap& a, const Gap& b) {
 
 void rank(std::vector<GapGroup>* groups) {
   const auto place = [](const GapGroup& g) {
-    return std::make_tuple(-g.total_ns, g.device, g.longest.start_ns, g.opener, g.api, g.stack);
+    return std::make_tuple(-g.total_ns, g.device, g.longest.start_ns, g.opener, g.api, g.stack,
+                           g.cause);
   };
   std::sort(groups->begin(), groups->end(),
             [&](const GapGroup& a, const GapGroup& b) { return place(a) < place(b); });
+}
+
+void CauseSums::add(const Gap& gap) {
+  ++count;
+  total_ns += gap.length_ns();
+  removable_ns += gap.removable_ns;
+  graded_ns[static_cast<std::size_t>(gap.grade)] += gap.length_ns();
+}
+
+void CauseSums::add(const CauseSums& other) {
+  count += other.count;
+  total_ns += other.total_ns;
+  removable_ns += other.removable_ns;
+  for (std::size_t i = 0; i < graded_ns.size(); ++i) graded_ns[i] += other.graded_ns[i];
 }
 
 void GapGroup::absorb(const GapGroup& other) {
@@ -38,10 +53,12 @@ void GapGroup::absorb(const GapGroup& other) {
   if (other.saving_bound_ns) {
     saving_bound_ns = saving_bound_ns.value_or(0) + *other.saving_bound_ns;
   }
+  steady.add(other.steady);
+  warm_up.add(other.warm_up);
   if (ranks_before(other.longest, longest)) longest = other.longest;
 }
 
-void GapTotals::add(const Gap& gap, DeviceIdleness* device) {
+void GapTotals::add(const Gap& gap, bool is_warm_up, DeviceIdleness* device) {
   device->ledger.idle.add(gap.split);
   SizeClass& size_class = device->gaps[size_class_of(gap.length_ns())];
   ++size_class.count;
@@ -51,6 +68,7 @@ void GapTotals::add(const Gap& gap, DeviceIdleness* device) {
   ++group.count;
   group.total_ns += gap.length_ns();
   group.split.add(gap.split);
+  (is_warm_up ? group.warm_up : group.steady).add(gap);
   if (gap.saving_bound_ns) {
     group.saving_bound_ns = group.saving_bound_ns.value_or(0) + *gap.saving_bound_ns;
   }
@@ -64,15 +82,17 @@ GapGroup& GapTotals::group_of(const Gap& gap) {
       gap.opener == Opener::blocked_in ? gap.blocking : gap.closing;
   const model::ApiId api = origin ? origin->api : 0;
   const model::StackId stack = origin ? origin->stack : 0;
-  const Key key{
-      static_cast<std::uint64_t>(api) << 32 | stack,
-      static_cast<std::uint64_t>(gap.device) << 8 | static_cast<std::uint8_t>(gap.opener)};
+  const Key key{static_cast<std::uint64_t>(api) << 32 | stack,
+                static_cast<std::uint64_t>(gap.device) << 16 |
+                    static_cast<std::uint64_t>(gap.cause) << 8 |
+                    static_cast<std::uint8_t>(gap.opener)};
   Recent& recent = recent_[KeyHash()(key) % recent_.size()];
   if (recent.group != nullptr && recent.key == key) return *recent.group;
   GapGroup& group = groups_[key];
   if (group.count == 0) {
     group.device = gap.device;
     group.opener = gap.opener;
+    group.cause = gap.cause;
     group.api = api;
     group.stack = stack;
     group.longest = gap;

@@ -21,7 +21,7 @@ class GapTotals {
       : largest_limit_(largest), sink_(sink) {}
 
   /// Counts a gap in the groups and the largest ones, and in the sums of its device.
-  void add(const Gap& gap, DeviceIdleness* device);
+  void add(const Gap& gap, bool is_warm_up, DeviceIdleness* device);
 
   /// In the order of rank().
   std::vector<GapGroup> take_groups();
@@ -31,7 +31,7 @@ class GapTotals {
  private:
   struct Key {
     std::uint64_t place;   // api << 32 | stack
-    std::uint64_t device;  // device << 8 | opener
+    std::uint64_t device;  // device << 16 | cause << 8 | opener
     bool operator==(const Key& other) const {
       return place == other.place && device == other.device;
     }

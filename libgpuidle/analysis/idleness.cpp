@@ -7,22 +7,24 @@
 #include <memory>
 #include <numeric>
 
-#include "libgpuidle/analysis/call_table.h"
 #include "libgpuidle/analysis/communication.h"
 #include "libgpuidle/analysis/device_analysis.h"
+#include "libgpuidle/analysis/exposed_totals.h"
 #include "libgpuidle/analysis/gap_totals.h"
+#include "libgpuidle/analysis/host_side.h"
 #include "libgpuidle/analysis/proven_idle.h"
 #include "libgpuidle/timeline/intervals.h"
 
 namespace gpuidle::analysis {
 namespace {
 
-// Streams a recording through the analyses of its devices. Calls are fed to the table only as far
-// as time has come, so that how a recording is cut into slices never shows in a result.
+// Streams a recording through the analyses of its devices. Calls are fed to the host's side only as
+// far as time has come, so that how a recording is cut into slices never shows in a result.
 class Analyzer : public model::SliceVisitor {
  public:
   Analyzer(const model::Recording& recording, const Options& options)
       : info_(recording.info()),
+        host_(recording.tables(), options.names),
         totals_(options.largest_gaps, options.gaps),
         proof_totals_(options.largest_gaps, options.gaps),
         proof_(recording.tables(), &unobserved_, &proof_totals_) {
@@ -37,12 +39,13 @@ class Analyzer : public model::SliceVisitor {
       unobserved_.push_back({span.start_ns, span.end_ns});
     }
     if (!slice.unobserved.empty()) timeline::normalize(&unobserved_);
-    calls_ahead_.erase(calls_ahead_.begin(),
-                       calls_ahead_.begin() + static_cast<std::ptrdiff_t>(next_call_));
-    next_call_ = 0;
     calls_ahead_.insert(calls_ahead_.end(), slice.calls.begin(), slice.calls.end());
+    markers_ahead_.insert(markers_ahead_.end(), slice.markers.begin(), slice.markers.end());
+    overheads_ahead_.insert(overheads_ahead_.end(), slice.overheads.begin(), slice.overheads.end());
     for (const model::DeviceActivity& op : slice.activities) add(op);
     feed_calls_before(slice.end_ns);
+    feed_spans_before(slice.end_ns);
+    forget_fed();
   }
 
   Idleness finish() {
@@ -54,6 +57,9 @@ class Analyzer : public model::SliceVisitor {
       if (const auto proven = proof_.finish(info_)) found.devices.push_back(*proven);
     }
     GapTotals& totals = found.is_proof_only ? proof_totals_ : totals_;
+    found.exposed = exposed_.take();
+    found.first_call_ns = host_.first_call_ns();
+    found.warm_up_ns = found.first_call_ns ? host_.warm_up_end_ns() - *found.first_call_ns : 0;
     found.groups = totals.take_groups();
     found.largest = totals.take_largest();
     return found;
@@ -62,6 +68,7 @@ class Analyzer : public model::SliceVisitor {
  private:
   void add(const model::DeviceActivity& op) {
     feed_calls_before(op.start_ns + model::kCallLead_ns);
+    feed_spans_before(op.start_ns);
     ++counts_.activity_count;
     if (op.kind == model::ActivityKind::unknown || op.end_ns < op.start_ns ||
         !device(op.device).add(op, busy_kind_of(op))) {
@@ -75,9 +82,31 @@ class Analyzer : public model::SliceVisitor {
       const model::ApiCall& call = calls_ahead_[next_call_];
       ++counts_.call_count;
       if (model::enqueues_work(call.role)) ++counts_.enqueue_count;
-      calls_.add(call);
+      host_.add(call);
       if (info_.source == model::Source::interposition) proof_.add(call);
     }
+  }
+
+  void feed_spans_before(std::int64_t until_ns) {
+    for (; next_marker_ < markers_ahead_.size() && markers_ahead_[next_marker_].start_ns < until_ns;
+         ++next_marker_) {
+      host_.add(markers_ahead_[next_marker_]);
+    }
+    for (; next_overhead_ < overheads_ahead_.size() &&
+           overheads_ahead_[next_overhead_].start_ns < until_ns;
+         ++next_overhead_) {
+      host_.add(overheads_ahead_[next_overhead_]);
+    }
+  }
+
+  void forget_fed() {
+    const auto forget = [](auto* rows, std::size_t* next) {
+      rows->erase(rows->begin(), rows->begin() + static_cast<std::ptrdiff_t>(*next));
+      *next = 0;
+    };
+    forget(&calls_ahead_, &next_call_);
+    forget(&markers_ahead_, &next_marker_);
+    forget(&overheads_ahead_, &next_overhead_);
   }
 
   BusyKind busy_kind_of(const model::DeviceActivity& op) const {
@@ -92,7 +121,10 @@ class Analyzer : public model::SliceVisitor {
   DeviceAnalysis& device(std::uint32_t ordinal) {
     if (last_device_ != nullptr && last_ordinal_ == ordinal) return *last_device_;
     std::unique_ptr<DeviceAnalysis>& entry = devices_[ordinal];
-    if (!entry) entry = std::make_unique<DeviceAnalysis>(ordinal, &unobserved_, &calls_, &totals_);
+    if (!entry) {
+      entry = std::make_unique<DeviceAnalysis>(ordinal,
+                                               Shared{&unobserved_, &host_, &totals_, &exposed_});
+    }
     last_ordinal_ = ordinal;
     last_device_ = entry.get();
     return *entry;
@@ -100,9 +132,13 @@ class Analyzer : public model::SliceVisitor {
 
   const model::RecordingInfo& info_;
   timeline::IntervalSet unobserved_;
-  CallTable calls_;
-  std::vector<model::ApiCall> calls_ahead_;  // delivered, their time not yet come
-  std::size_t next_call_ = 0;
+  HostSide host_;
+  ExposedTotals exposed_;
+  // Delivered, their time not yet come.
+  std::vector<model::ApiCall> calls_ahead_;
+  std::vector<model::Marker> markers_ahead_;
+  std::vector<model::Overhead> overheads_ahead_;
+  std::size_t next_call_ = 0, next_marker_ = 0, next_overhead_ = 0;
   GapTotals totals_;
   GapTotals proof_totals_;
   ProvenIdle proof_;

@@ -11,6 +11,8 @@
 #include <optional>
 #include <vector>
 
+#include "libgpuidle/analysis/cause.h"
+#include "libgpuidle/analysis/frame_work.h"
 #include "libgpuidle/base/status.h"
 #include "libgpuidle/model/recording.h"
 
@@ -62,9 +64,11 @@ enum class Opener : std::uint8_t {
 struct CallSite {
   std::int64_t enter_ns = 0;
   std::int64_t exit_ns = 0;
+  std::uint32_t correlation = 0;
   model::ThreadId thread = 0;
   model::ApiId api = 0;
   model::StackId stack = 0;
+  model::ApiRole role = model::ApiRole::other;
 };
 
 struct Gap {
@@ -78,21 +82,37 @@ struct Gap {
   /// Blocked-in only: without the wait the host could have run ahead by no more than this, the
   /// smaller of the gap and the device's busy time during the call. Empty: not known.
   std::optional<std::int64_t> saving_bound_ns;
+  Cause cause = Cause::unknown;
+  Grade grade = Grade::c;
+  std::int64_t removable_ns = 0;  ///< what at most goes away with the cause
 
   std::int64_t length_ns() const { return end_ns - start_ns; }
 };
 
-/// Gaps of one device with the same origin: the blocking call and its stack when the feeding thread
-/// was blocked, else the call that ended the gap and its stack.
+/// What the gaps of one cause add up to.
+struct CauseSums {
+  std::uint64_t count = 0;
+  std::int64_t total_ns = 0;
+  std::int64_t removable_ns = 0;
+  std::array<std::int64_t, 3> graded_ns{};  ///< total_ns by Grade
+
+  void add(const Gap& gap);
+  void add(const CauseSums& other);
+};
+
+/// Gaps of one device with the same cause and origin: the blocking call and its stack when the
+/// feeding thread was blocked, else the call that ended the gap and its stack.
 struct GapGroup {
   std::uint32_t device = 0;
   Opener opener = Opener::unknown;
   model::ApiId api = 0;      ///< 0 = call not known
   model::StackId stack = 0;  ///< 0 = no stack taken
+  Cause cause = Cause::unknown;
   std::uint64_t count = 0;
   std::int64_t total_ns = 0;
   IdleSplit split;
   std::optional<std::int64_t> saving_bound_ns;  ///< sum over the gaps where it is known
+  CauseSums steady, warm_up;                    ///< the same gaps, by when they were
   Gap longest;
 
   /// Adds the figures of a group of the same device; origin and stack stay.
@@ -102,6 +122,23 @@ struct GapGroup {
 /// Most idle time first; ties by device and first occurrence, so that equal recordings give equal
 /// reports.
 void rank(std::vector<GapGroup>* groups);
+
+/// Copies between host and device, or communication, of one place in the program.
+struct ExposedGroup {
+  bool is_communication = false;  ///< collective kernels, or copies between devices
+  model::CopyKind copy = model::CopyKind::unknown;
+  model::MemoryKind source = model::MemoryKind::unknown;
+  model::KernelId kernel = 0;  ///< of the first operation
+  model::ApiId api = 0;
+  model::StackId stack = 0;
+  HostWork work = HostWork::other;  ///< what the stack gives away
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t largest_bytes = 0;
+  std::int64_t total_ns = 0;    ///< sum of the operations' times
+  std::int64_t exposed_ns = 0;  ///< time in which no kernel but communication ran beside them
+  std::int64_t call_ns = 0;     ///< time the host spent inside the calls
+};
 
 /// True if `a` ranks before `b` among the largest gaps: longest first, ties by start.
 bool ranks_before(const Gap& a, const Gap& b);
@@ -127,8 +164,17 @@ struct DeviceIdleness {
   std::uint64_t communication_count = 0;
   std::uint64_t copy_count = 0;
   std::uint64_t set_count = 0;
-  std::uint64_t graph_count = 0;         ///< graphs recorded as a whole
-  std::uint64_t without_call_count = 0;  ///< operations whose call is not in the recording
+  std::uint64_t graph_count = 0;          ///< graphs recorded as a whole
+  std::uint64_t without_call_count = 0;   ///< operations whose call is not in the recording
+  std::uint64_t called_kernel_count = 0;  ///< kernels of 50 us and more whose call is known
+  /// Of these, kernels whose call returned only after they had ended.
+  std::uint64_t awaited_kernel_count = 0;
+  /// Launch calls of 1 ms and more all through which the device was busy: the queue was full.
+  std::uint64_t full_queue_count = 0;
+  std::int64_t full_queue_ns = 0;
+  std::int64_t profiler_ns = 0;  ///< idle time that the profiler's own work covers
+  /// Runs of gaps of one cause that are no more than 2 s apart.
+  std::array<std::uint64_t, kCauseCount> episode_count{};
 
   std::uint64_t gap_count() const;
   /// Of the observed time, 0..1: any kernel runs (what nvidia-smi's utilisation samples); any
@@ -142,9 +188,13 @@ struct DeviceIdleness {
 inline constexpr std::uint64_t kEnoughKernels = 50;
 
 struct Idleness {
-  std::vector<DeviceIdleness> devices;  ///< by ordinal; only devices that were used
-  std::vector<GapGroup> groups;         ///< most idle time first
-  std::vector<Gap> largest;             ///< longest first
+  std::vector<DeviceIdleness> devices;        ///< by ordinal; only devices that were used
+  std::vector<GapGroup> groups;               ///< most idle time first
+  std::vector<Gap> largest;                   ///< longest first
+  std::vector<ExposedGroup> exposed;          ///< most exposed time first
+  std::optional<std::int64_t> first_call_ns;  ///< enter of the first call
+  /// From the first call on, how long code was loaded or memory allocated at least once a second.
+  std::int64_t warm_up_ns = 0;
   std::uint64_t activity_count = 0;
   std::uint64_t call_count = 0;
   std::uint64_t enqueue_count = 0;  ///< calls that put work on a device
@@ -166,6 +216,7 @@ class GapSink {
 struct Options {
   std::size_t largest_gaps = 20;  ///< how many Idleness::largest keeps
   GapSink* gaps = nullptr;        ///< who else wants the gaps, if anybody
+  FrameNames* names = nullptr;    ///< names native frames; nullptr: they give nothing away
 };
 
 /// One pass over all records; memory is bounded by the dictionaries and fixed windows. The status

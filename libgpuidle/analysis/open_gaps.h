@@ -10,10 +10,17 @@
 #include <deque>
 #include <vector>
 
+#include "libgpuidle/analysis/clues.h"
 #include "libgpuidle/analysis/idleness.h"
 #include "libgpuidle/timeline/intervals.h"
 
 namespace gpuidle::analysis {
+
+/// A gap and what is known of its surroundings.
+struct OpenGap {
+  Gap gap;
+  Clues clues;
+};
 
 /// Context: tool.
 class OpenGaps {
@@ -27,10 +34,16 @@ class OpenGaps {
 
   /// Appends a gap that starts no earlier than the one before ended, and returns it to be filled
   /// in; its split is left alone. `is_split_known` false: nobody can tell. Requires !is_full().
-  Gap& push(const timeline::Interval& idle, bool is_split_known);
+  OpenGap& push(const timeline::Interval& idle, bool is_split_known);
 
   /// The newest gap, nullptr if there is none; for a better closing call of the same start.
-  Gap* newest() { return is_empty() ? nullptr : &at(next_ - 1).gap; }
+  OpenGap* newest() { return is_empty() ? nullptr : &at(next_ - 1).open; }
+  /// Its number; requires !is_empty().
+  std::uint64_t newest_number() const { return next_ - 1; }
+  /// Gap `number` is part of a run of launches; without effect if it is closed already.
+  void mark_in_run(std::uint64_t number) {
+    if (number >= first_ && number < next_) at(number).open.clues.is_in_run = true;
+  }
   void set_newest_split_known() { at(next_ - 1).is_split_known = true; }
 
   /// An operation that starts at or after the end of every gap so far was enqueued by this call.
@@ -40,13 +53,22 @@ class OpenGaps {
   /// window count as busy.
   std::int64_t idle_since(std::int64_t from_ns) const;
 
+  /// The same up to the end of the newest gap: up to now, if the device has been busy since.
+  std::int64_t idle_until_now(std::int64_t from_ns) const {
+    if (is_empty()) return 0;
+    const Gap& gap = at(next_ - 1).open.gap;
+    return idle_since(from_ns) +
+           (gap.end_ns > from_ns ? gap.end_ns - (gap.start_ns > from_ns ? gap.start_ns : from_ns)
+                                 : 0);
+  }
+
   /// Splits and removes the oldest gap; the reference is valid until the next push(). Requires
   /// !is_empty().
-  const Gap& pop();
+  OpenGap& pop();
 
  private:
   struct Entry {
-    Gap gap;
+    OpenGap open;
     std::int64_t idle_before_ns = 0;  // idle time of all gaps before this one
     bool is_split_known = false;
   };

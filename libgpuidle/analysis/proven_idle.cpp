@@ -7,7 +7,8 @@ namespace gpuidle::analysis {
 namespace {
 
 CallSite site_of(const model::ApiCall& call) {
-  return {call.enter_ns, call.exit_ns, call.thread, call.api, call.stack};
+  return {call.enter_ns, call.exit_ns, call.correlation, call.thread,
+          call.api,      call.stack,   call.role};
 }
 
 }  // namespace
@@ -55,7 +56,9 @@ void ProvenIdle::close_gap(const model::ApiCall& next) {
     gap.split.host_ns = span.length_ns();
     gap.closing = site_of(next);
     gap.blocking = site_of(*drained_by_);
-    totals_->add(gap, &result_);
+    gap.cause = Cause::explicit_sync;
+    gap.grade = Grade::b;
+    totals_->add(gap, false, &result_);
   }
 }
 

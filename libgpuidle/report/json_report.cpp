@@ -1,25 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libgpuidle/report/json_report.h"
 
+#include "libgpuidle/report/json_findings.h"
 #include "libgpuidle/report/words.h"
 
 namespace gpuidle::report {
 namespace {
 
 using analysis::DeviceIdleness;
-using analysis::Gap;
 using analysis::GapGroup;
 
 constexpr int kVersion = 1;
-
-void write_split(const analysis::IdleSplit& split, JsonWriter* json) {
-  json->key("idle_split").begin_object();
-  json->field("nothing_queued_ns", split.host_ns);
-  json->field("being_queued_ns", split.call_ns);
-  json->field("queued_not_started_ns", split.device_ns);
-  json->field("not_known_ns", split.unknown_ns);
-  json->end_object();
-}
 
 void write_device(const ReportInput& input, const DeviceIdleness& device, JsonWriter* json) {
   const analysis::Ledger& ledger = device.ledger;
@@ -47,6 +38,9 @@ void write_device(const ReportInput& input, const DeviceIdleness& device, JsonWr
   json->field("copy_count", device.copy_count).field("set_count", device.set_count);
   json->field("graph_count", device.graph_count);
   json->field("without_call_count", device.without_call_count);
+  json->field("full_queue_call_count", device.full_queue_count);
+  json->field("full_queue_ns", device.full_queue_ns);
+  json->field("profiler_in_idle_ns", device.profiler_ns);
   json->field("has_enough_kernels", device.kernel_count >= analysis::kEnoughKernels);
   json->field("gap_count", device.gap_count());
   json->key("gaps_by_length").begin_array();
@@ -62,44 +56,6 @@ void write_device(const ReportInput& input, const DeviceIdleness& device, JsonWr
   json->end_array().end_object();
 }
 
-void write_stack(const Place& place, JsonWriter* json) {
-  json->key("user_frame_index");
-  place.user_frame ? json->value(static_cast<std::uint64_t>(*place.user_frame)) : json->null();
-  json->key("stack").begin_array();
-  for (const symbols::ResolvedFrame& frame : place.frames) {
-    json->begin_object();
-    json->field("function", frame.function).field("module", frame.module);
-    json->field("file", frame.file).field("line", frame.line).field("is_exact", frame.is_exact);
-    json->end_object();
-  }
-  json->end_array();
-}
-
-void write_site(std::string_view key, const std::optional<analysis::CallSite>& site, Places& places,
-                JsonWriter* json) {
-  json->key(key);
-  if (!site) {
-    json->null();
-    return;
-  }
-  json->begin_object();
-  json->field("call", places.api_name(site->api));
-  json->field("enter_ns", site->enter_ns).field("exit_ns", site->exit_ns);
-  write_stack(places.of(site->stack), json);
-  json->end_object();
-}
-
-void write_gap(const Gap& gap, Places& places, JsonWriter* json) {
-  json->begin_object();
-  json->field("device", gap.device).field("start_ns", gap.start_ns).field("end_ns", gap.end_ns);
-  json->field("length_ns", gap.length_ns()).field("opener", word_of(gap.opener).key);
-  write_split(gap.split, json);
-  json->field("saving_at_most_ns", gap.saving_bound_ns);
-  write_site("blocking_call", gap.blocking, places, json);
-  write_site("closing_call", gap.closing, places, json);
-  json->end_object();
-}
-
 void write_group(const GapGroup& group, Places& places, JsonWriter* json) {
   json->begin_object();
   json->field("device", group.device).field("opener", word_of(group.opener).key);
@@ -107,7 +63,6 @@ void write_group(const GapGroup& group, Places& places, JsonWriter* json) {
   json->field("idle_ns", group.total_ns).field("gap_count", group.count);
   write_split(group.split, json);
   json->field("saving_at_most_ns", group.saving_bound_ns);
-  json->field("evidence", "edge stacks only");
   write_stack(places.of(group.stack), json);
   json->key("longest_gap");
   write_gap(group.longest, places, json);
@@ -163,6 +118,7 @@ std::string json_report(const ReportInput& input, Places& places) {
   json.key("devices").begin_array();
   for (const DeviceIdleness& device : input.found.devices) write_device(input, device, &json);
   json.end_array();
+  write_findings(input, places, &json);
   json.key("idle_origins").begin_array();
   for (const GapGroup& group : input.origins) write_group(group, places, &json);
   json.end_array();

@@ -81,6 +81,11 @@ Places::Places(const model::Tables& tables) : tables_(tables), symbolizer_(table
   }
 }
 
+analysis::FrameNames::Name Places::name_of(model::FrameId frame) {
+  const symbols::ResolvedFrame& resolved = symbolizer_.resolve(frame);
+  return {resolved.function, resolved.file.empty() ? resolved.module : resolved.file};
+}
+
 std::string_view Places::api_name(model::ApiId api) const {
   if (api == 0 || api >= tables_.apis().size()) return {};
   return tables_.string(tables_.apis()[api].name);
@@ -119,23 +124,23 @@ Place Places::of(model::StackId stack) {
 std::vector<analysis::GapGroup> joined_by_line(const std::vector<analysis::GapGroup>& groups,
                                                Places& places) {
   using Line = std::tuple<std::uint32_t, analysis::Opener, model::ApiId, std::string, std::string,
-                          std::string, std::uint32_t>;
+                          std::string, std::uint32_t, model::StackId>;
   std::vector<analysis::GapGroup> joined;
   std::map<Line, std::size_t> position;
   for (const analysis::GapGroup& group : groups) {  // largest first
     const Place place = places.of(group.stack);
+    Line line{group.device, group.opener, group.api, "", "", "", 0, group.stack};
     if (place.user_frame) {
       const symbols::ResolvedFrame& frame = place.frames[*place.user_frame];
-      const auto [at, is_new] =
-          position.emplace(Line{group.device, group.opener, group.api, frame.function, frame.file,
-                                frame.module, frame.line},
-                           joined.size());
-      if (!is_new) {
-        joined[at->second].absorb(group);
-        continue;
-      }
+      line = Line{group.device, group.opener, group.api,  frame.function,
+                  frame.file,   frame.module, frame.line, 0};
     }
-    joined.push_back(group);
+    const auto [at, is_new] = position.emplace(line, joined.size());
+    if (is_new) {
+      joined.push_back(group);
+    } else {
+      joined[at->second].absorb(group);
+    }
   }
   analysis::rank(&joined);
   return joined;

@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "libgpuidle/analysis/frame_work.h"
 #include "libgpuidle/analysis/idleness.h"
 #include "libgpuidle/model/tables.h"
 #include "libgpuidle/symbols/symbolizer.h"
@@ -23,7 +24,7 @@ struct Place {
 };
 
 /// Context: tool.
-class Places {
+class Places : public analysis::FrameNames {
  public:
   /// `tables` must outlive this object.
   explicit Places(const model::Tables& tables);
@@ -31,6 +32,8 @@ class Places {
   /// Names the frames of a stack, without the C library's start of program or thread; no frames if
   /// `stack` is 0 or unknown.
   Place of(model::StackId stack);
+  /// The same names for the analysis.
+  Name name_of(model::FrameId frame) override;
   /// Name of a call; empty if it is not known.
   std::string_view api_name(model::ApiId api) const;
   const std::vector<std::string>& warnings() const { return symbolizer_.warnings(); }
@@ -46,7 +49,8 @@ class Places {
 
 /// Joins groups whose stacks lead through the same line of the user's program to the same call:
 /// they differ in where that line was called from, which matters less than their sum. The stack of
-/// the largest one stays. Groups without such a line stay as they are.
+/// the largest one stays. Groups without such a line are joined if their stacks are equal: causes
+/// make them several.
 std::vector<analysis::GapGroup> joined_by_line(const std::vector<analysis::GapGroup>& groups,
                                                Places& places);
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "libgpuidle/report/format.h"
+#include "libgpuidle/report/text_findings.h"
 #include "libgpuidle/report/words.h"
 
 namespace gpuidle::report {
@@ -47,6 +48,10 @@ std::string losses_of(const ReportInput& input, const Style& style) {
   return text.empty() ? row("lost", "nothing that is known of") : style.warning(text);
 }
 
+bool is_hardly_idle(const analysis::DeviceIdleness& device) {
+  return device.ledger.idle.total_ns() * 20 < device.ledger.wall_ns();
+}
+
 // The share of idle time that speaks loudest, in words.
 std::string main_part_of(const analysis::IdleSplit& idle) {
   struct Part {
@@ -68,6 +73,9 @@ std::string verdict_of(const ReportInput& input, const analysis::DeviceIdleness&
   const analysis::Ledger& ledger = device.ledger;
   const std::int64_t idle_ns = ledger.idle.total_ns();
   const std::string who = device_name(input.recording, device);
+  const std::string amount =
+      fmt::format("{} of {} ({})", format_duration(idle_ns), format_duration(ledger.wall_ns()),
+                  format_share(idle_ns, ledger.wall_ns()));
   std::string text;
   if (input.found.is_proof_only) {
     text = fmt::format(
@@ -75,13 +83,12 @@ std::string verdict_of(const ReportInput& input, const analysis::DeviceIdleness&
         "nothing.",
         format_duration(ledger.wall_ns()), format_duration(idle_ns),
         format_share(idle_ns, ledger.wall_ns()), who, format_duration(ledger.not_observed_ns));
-  } else if (idle_ns * 20 < ledger.wall_ns()) {
-    text = fmt::format("{} is hardly idle: {} of {} ({}).", who, format_duration(idle_ns),
-                       format_duration(ledger.wall_ns()), format_share(idle_ns, ledger.wall_ns()));
+  } else if (is_hardly_idle(device)) {
+    text = input.findings.told.empty()
+               ? fmt::format("GPU is not idle: {} did nothing for {}.", who, amount)
+               : fmt::format("{} is hardly idle: {}.", who, amount);
   } else {
-    text = fmt::format("{} was idle for {} of {} ({}). {}", who, format_duration(idle_ns),
-                       format_duration(ledger.wall_ns()), format_share(idle_ns, ledger.wall_ns()),
-                       main_part_of(ledger.idle));
+    text = fmt::format("{} was idle for {}. {}", who, amount, main_part_of(ledger.idle));
   }
   text[0] = static_cast<char>(text[0] == 'd' ? 'D' : text[0]);
   if (!input.found.is_proof_only && device.graph_count == 0 &&
@@ -90,6 +97,41 @@ std::string verdict_of(const ReportInput& input, const analysis::DeviceIdleness&
                         count_of(device.kernel_count, "kernel"), analysis::kEnoughKernels);
   }
   return wrap(text, "  ", 2);
+}
+
+// What else there is to know before the findings are read.
+std::string cautions_of(const ReportInput& input) {
+  std::string text;
+  if (input.findings.warm_up_ns > 0) {
+    text += wrap(fmt::format("Its first {} were warm-up (code loaded, memory allocated); the {} "
+                             "that were idle in it are in the ledger, not in the findings.",
+                             format_duration(input.findings.warm_up_ns),
+                             format_duration(input.findings.warm_up_idle_ns)),
+                 "  ", 2);
+  }
+  std::int64_t profiler_ns = 0;
+  std::uint64_t full_count = 0;
+  std::int64_t full_ns = 0;
+  for (const analysis::DeviceIdleness& device : input.found.devices) {
+    profiler_ns += device.profiler_ns;
+    full_count += device.full_queue_count;
+    full_ns += device.full_queue_ns;
+  }
+  if (profiler_ns * 100 >= input.found.wall_ns()) {
+    text += wrap(
+        fmt::format(
+            "The profiler's own work fell into {} of the idle time{}.",
+            format_duration(profiler_ns),
+            profiler_ns * 10 > input.found.wall_ns() ? ": shares of the window say little" : ""),
+        "  ", 2);
+  }
+  if (full_count > 0) {
+    text += wrap(fmt::format("{} waited {} in all for room in the queue of a busy device: it was "
+                             "fed ahead, which is well.",
+                             count_of(full_count, "launch call"), format_duration(full_ns)),
+                 "  ", 2);
+  }
+  return text;
 }
 
 std::string no_records_verdict(const ReportInput& input) {
@@ -114,19 +156,14 @@ std::string no_records_verdict(const ReportInput& input) {
   return wrap(text, "  ", 2);
 }
 
+// Where to look although no cause costs enough to be told.
 std::string first_place(const ReportInput& input, Places& places) {
   const analysis::GapGroup& group = input.origins.front();
   const Place place = places.of(group.stack);
-  const std::string share = format_share(group.total_ns, input.found.idle_ns());
-  std::string text = "Look first at ";
-  if (place.user_frame) {
-    text += fmt::format("{}: {} of the idle time", describe(place.frames[*place.user_frame], 60),
-                        share);
-  } else {
-    text += fmt::format("{}: {} of the idle time, but no line of the program is known for it",
-                        origin_title(places, group, place, 60), share);
-  }
-  return wrap(text + ".", "  ", 2);
+  return wrap(fmt::format("No single cause costs enough to be told; most of it, {}, comes from {}.",
+                          format_share(group.total_ns, input.found.idle_ns()),
+                          origin_title(places, group, place, 60)),
+              "  ", 2);
 }
 
 }  // namespace
@@ -190,15 +227,20 @@ std::string text_header(const ReportInput& input, const Style& style) {
 }
 
 std::string text_verdict(const ReportInput& input, Places& places) {
-  if (has_no_gpu_records(input.found)) return no_records_verdict(input);
+  if (has_no_gpu_records(input.found)) {
+    return no_records_verdict(input) + first_finding(input, places);
+  }
   std::string text;
+  bool is_idle = false;
   for (const analysis::DeviceIdleness& device : input.found.devices) {
     text += verdict_of(input, device);
+    is_idle |= !is_hardly_idle(device);
   }
-  if (!input.origins.empty() && input.found.idle_ns() * 20 >= input.found.wall_ns()) {
+  text += first_finding(input, places);
+  if (input.findings.told.empty() && is_idle && !input.origins.empty()) {
     text += first_place(input, places);
   }
-  return text;
+  return text + cautions_of(input);
 }
 
 }  // namespace gpuidle::report

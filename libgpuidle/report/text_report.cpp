@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "libgpuidle/report/format.h"
+#include "libgpuidle/report/text_findings.h"
 #include "libgpuidle/report/text_header.h"
 #include "libgpuidle/report/words.h"
 
@@ -67,6 +68,10 @@ std::string ledger_of(const ReportInput& input, const DeviceIdleness& device) {
   const analysis::Ledger& ledger = device.ledger;
   const std::int64_t wall_ns = ledger.wall_ns();
   const IdleSplit& idle = ledger.idle;
+  const auto row_unless_zero = [wall_ns](std::string_view name, std::int64_t ns,
+                                         std::string_view definition) {
+    return ns == 0 ? std::string() : ledger_row(name, ns, wall_ns, definition);
+  };
   std::string text = wrap(
       fmt::format("{}, {} from its first to its last {}:", device_name(input.recording, device),
                   format_duration(wall_ns),
@@ -74,17 +79,17 @@ std::string ledger_of(const ReportInput& input, const DeviceIdleness& device) {
       "", 2);
   if (!input.found.is_proof_only) {
     text += ledger_row("compute", ledger.compute_ns, wall_ns, "kernels, but communication");
-    text += ledger_row("exposed communication", ledger.exposed_communication_ns, wall_ns,
-                       "NCCL or RCCL kernels alone");
-    text += ledger_row("exposed copy and set", ledger.exposed_copy_ns, wall_ns,
-                       "copies or sets, no kernel");
+    text += row_unless_zero("exposed communication", ledger.exposed_communication_ns,
+                            "NCCL or RCCL kernels alone");
+    text += row_unless_zero("exposed copy and set", ledger.exposed_copy_ns,
+                            "copies or sets, no kernel");
   }
   text += ledger_row("idle", idle.total_ns(), wall_ns, "none of these, of which:");
   text += ledger_row("  H nothing queued", idle.host_ns, wall_ns, "host had not called yet");
   text += ledger_row("  A being queued", idle.call_ns, wall_ns, "host inside the call");
   text += ledger_row("  D queued, not started", idle.device_ns, wall_ns, "device had not begun");
-  text += ledger_row("  split not known", idle.unknown_ns, wall_ns, "call not recorded");
-  text += ledger_row("not observed", ledger.not_observed_ns, wall_ns, "neither busy nor idle");
+  text += row_unless_zero("  split not known", idle.unknown_ns, "call not recorded");
+  text += row_unless_zero("not observed", ledger.not_observed_ns, "neither busy nor idle");
   text += ledger_row("wall", ledger.sum_ns(), wall_ns, "the sum of the above");
   if (!input.found.is_proof_only) text += utilisation_of(device) + counts_of(device);
   return text + surroundings_of(device);
@@ -130,13 +135,6 @@ std::string frames_of(const Place& place) {
   return text;
 }
 
-std::int64_t wall_of(const ReportInput& input, std::uint32_t ordinal) {
-  for (const DeviceIdleness& device : input.found.devices) {
-    if (device.device == ordinal) return device.ledger.wall_ns();
-  }
-  return 0;
-}
-
 std::string group_text(const ReportInput& input, Places& places, const GapGroup& group,
                        std::size_t rank, const Style& style) {
   const Place place = places.of(group.stack);
@@ -146,19 +144,12 @@ std::string group_text(const ReportInput& input, Places& places, const GapGroup&
   const std::string title = origin_title(places, group, place, width);
   std::string text = style.heading(fmt::format("{:>3}. {}", rank, title)) +
                      std::string(width + 2 - columns_of(title), ' ') + amount + "\n";
-  text += wrap(fmt::format("device {}: {}, {} of its wall time, longest {} at {}; {}", group.device,
-                           count_of(group.count, "gap"),
-                           format_share(group.total_ns, wall_of(input, group.device)),
-                           format_duration(group.longest.length_ns()),
-                           format_moment(input, group.longest.start_ns), split_of(group.split)),
+  const std::string device =
+      input.found.devices.size() > 1 ? fmt::format("device {}: ", group.device) : std::string();
+  text += wrap(fmt::format("{}{}, {}; {}", device, count_of(group.count, "gap"),
+                           split_of(group.split), origin_of(places, group.longest, group.split)),
                "     ", 5);
-  text += wrap(origin_of(places, group.longest, group.split), "     ", 5);
-  if (group.saving_bound_ns) {
-    text += wrap(fmt::format("without the wait at most {} of this could be saved",
-                             format_duration(*group.saving_bound_ns)),
-                 "     ", 5);
-  }
-  return text + frames_of(place);
+  return text;
 }
 
 std::string groups_text(const ReportInput& input, Places& places, const Style& style) {
@@ -169,36 +160,33 @@ std::string groups_text(const ReportInput& input, Places& places, const Style& s
   for (std::size_t i = 0; i < groups.size() && i < input.top; ++i) {
     text += group_text(input, places, groups[i], i + 1, style);
   }
-  if (groups.size() > input.top) {
-    std::int64_t rest_ns = 0;
-    for (std::size_t i = input.top; i < groups.size(); ++i) rest_ns += groups[i].total_ns;
-    text +=
-        wrap(fmt::format("and {} with {}, {} of all idle time (--top shows more)",
-                         count_of(groups.size() - input.top, "other place"),
-                         format_duration(rest_ns), format_share(rest_ns, input.found.idle_ns())),
-             "     ", 5);
-  }
-  return text + wrap(
-                    "Evidence: the stacks at the edges of the gaps only (grade B with a wait, C "
-                    "without); what the host did inside a gap was not sampled.",
-                    "  ", 2);
+  if (groups.size() <= input.top) return text;
+  std::int64_t rest_ns = 0;
+  for (std::size_t i = input.top; i < groups.size(); ++i) rest_ns += groups[i].total_ns;
+  return text +
+         wrap(fmt::format("and {} with {}, {} of all idle time (--top shows more)",
+                          count_of(groups.size() - input.top, "other place"),
+                          format_duration(rest_ns), format_share(rest_ns, input.found.idle_ns())),
+              "     ", 5);
 }
 
 std::string size_classes_text(const ReportInput& input, const Style& style) {
   static constexpr const char* kNames[analysis::kSizeClassCount] = {
       "micro, under 10 us", "small, 10 us to 1 ms", "large, 1 to 500 ms",
       "starvation, 500 ms and more"};
-  std::string text = "\n" + style.heading("Gaps by length") + "\n";
+  std::string text;
   for (const DeviceIdleness& device : input.found.devices) {
+    if (device.gap_count() == 0) continue;
     text += "  " + device_name(input.recording, device) + "\n";
     for (std::size_t i = 0; i < device.gaps.size(); ++i) {
+      if (device.gaps[i].count == 0) continue;
       text += fmt::format("    {:<28}{:>14}{:>11}  {:>7} of its idle\n", kNames[i],
                           count_of(device.gaps[i].count, "gap"),
                           format_duration(device.gaps[i].total_ns),
                           format_share(device.gaps[i].total_ns, device.ledger.idle.total_ns()));
     }
   }
-  return text;
+  return text.empty() ? text : "\n" + style.heading("Gaps by length") + "\n" + text;
 }
 
 std::string gap_text(const ReportInput& input, Places& places, const Gap& gap, std::size_t rank,
@@ -209,6 +197,9 @@ std::string gap_text(const ReportInput& input, Places& places, const Gap& gap, s
       style.heading(fmt::format("{:>3}. {} at {}", rank, format_duration(gap.length_ns()),
                                 format_moment(input, gap.start_ns))) +
       fmt::format(" on device {}; {}\n", gap.device, split_of(gap.split));
+  text += wrap(fmt::format("cause: {}{}", gap.grade == analysis::Grade::c ? "likely " : "",
+                           analysis::row_of(gap.cause).id),
+               "     ", 5);
   text += wrap(origin_of(places, gap, gap.split), "     ", 5);
   return text + frames_of(places.of(site ? site->stack : 0));
 }
@@ -237,6 +228,7 @@ std::string text_report(const ReportInput& input, Places& places, const Style& s
   if (has_no_gpu_records(input.found)) return text;
   text += "\n" + style.heading("Where the time went") + "\n";
   for (const DeviceIdleness& device : input.found.devices) text += ledger_of(input, device);
+  text += text_findings(input, places, style);
   text += groups_text(input, places, style);
   text += size_classes_text(input, style);
   return text + place_warnings(places, style);

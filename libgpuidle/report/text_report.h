@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "libgpuidle/analysis/findings.h"
 #include "libgpuidle/analysis/idleness.h"
 #include "libgpuidle/model/recording.h"
 #include "libgpuidle/report/places.h"
@@ -19,11 +20,12 @@ namespace gpuidle::report {
 struct ReportInput {
   const model::Recording& recording;
   const analysis::Idleness& found;
+  const analysis::Findings& findings;
   /// found.groups, joined by line: see joined_by_line().
   const std::vector<analysis::GapGroup>& origins;
   /// What went wrong while the records were read; ok if nothing did.
   const base::Status& read_status;
-  std::size_t top = 5;  ///< groups or gaps that are shown
+  std::size_t top = 5;  ///< findings, places or gaps that are shown
 };
 
 /// True if the recording tells nothing about any device: neither records nor proof.

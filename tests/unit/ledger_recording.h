@@ -85,8 +85,13 @@ class LedgerRecording : public model::MemoryRecording {
               std::string_view name = "k") {
     op(model::ActivityKind::kernel, start_ns, end_ns, correlation, name);
   }
-  void copy(std::int64_t start_ns, std::int64_t end_ns, std::uint32_t correlation) {
+  void copy(std::int64_t start_ns, std::int64_t end_ns, std::uint32_t correlation,
+            model::CopyKind kind = model::CopyKind::unknown, std::uint64_t bytes = 0,
+            model::MemoryKind source = model::MemoryKind::unknown) {
     op(model::ActivityKind::memcpy, start_ns, end_ns, correlation);
+    records.activities.back().copy = kind;
+    records.activities.back().bytes = bytes;
+    records.activities.back().source = source;
   }
   void unobserved(std::int64_t start_ns, std::int64_t end_ns) {
     records.unobserved.push_back({start_ns, end_ns, mutable_tables().intern("other tool")});

@@ -98,7 +98,8 @@ TEST_CASE("the ledger of every shared recording adds up", "[analysis][unit]") {
     if (unions.count(name) > 0) CHECK(busy_ns == unions.at(name));
     report::Places places(recording.tables());
     const auto origins = report::joined_by_line(found.groups, places);
-    check_page({recording, found, origins, status, 5}, places);
+    const analysis::Findings findings = analysis::find_causes(recording, found, {});
+    check_page({recording, found, findings, origins, status, 5}, places);
   }
   CHECK(opened_count > 30);
 }
