@@ -18,7 +18,7 @@ constexpr const char* kDlsymVersions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.
 
 // `name` in the library `file`, if that is loaded; never loads it.
 void* find_in_loaded(const char* file, const char* name) {
-  const DlsymFunction real_dlsym = next_dlsym();
+  const DlsymFunction real_dlsym = c_library_dlsym();
   void* const handle = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
   if (handle == nullptr || real_dlsym == nullptr) return nullptr;
   void* const function = real_dlsym(handle, name);
@@ -76,15 +76,26 @@ const void* library_of(const void* address) {
 }  // namespace
 
 std::atomic<DlsymFunction> g_next_dlsym{nullptr};
+std::atomic<DlsymFunction> g_c_library_dlsym{nullptr};
 
-DlsymFunction find_next_dlsym() noexcept {
+DlsymFunction find_c_library_dlsym() noexcept {
   DlsymFunction found = nullptr;
   for (const char* version : kDlsymVersions) {
     found = reinterpret_cast<DlsymFunction>(dlvsym(RTLD_NEXT, "dlsym", version));
     if (found != nullptr) break;
   }
-  g_next_dlsym.store(found, std::memory_order_release);
+  g_c_library_dlsym.store(found, std::memory_order_release);
   return found;
+}
+
+DlsymFunction find_next_dlsym() noexcept {
+  // Other interposers' dlsym has no version, so that only dlsym itself finds it.
+  const DlsymFunction c_library = c_library_dlsym();
+  DlsymFunction next = nullptr;
+  if (c_library != nullptr) next = reinterpret_cast<DlsymFunction>(c_library(RTLD_NEXT, "dlsym"));
+  if (next == nullptr) next = c_library;
+  g_next_dlsym.store(next, std::memory_order_release);
+  return next;
 }
 
 void* RealSymbol::find_slowly(const void* caller) noexcept {
@@ -95,7 +106,7 @@ void* RealSymbol::find_slowly(const void* caller) noexcept {
       if (address >= binding.begin && address < binding.end) return binding.function;
     }
   }
-  const DlsymFunction real_dlsym = next_dlsym();
+  const DlsymFunction real_dlsym = c_library_dlsym();
   if (real_dlsym == nullptr) return nullptr;
   void* function = real_dlsym(RTLD_NEXT, name_);
   if (function == nullptr && library_ == CudaLibrary::runtime) return find_for_module(caller);

@@ -16,10 +16,20 @@ enum class CudaLibrary : std::uint8_t { runtime, driver };
 using DlsymFunction = void* (*)(void* handle, const char* name) noexcept;
 
 extern std::atomic<DlsymFunction> g_next_dlsym;
+extern std::atomic<DlsymFunction> g_c_library_dlsym;
 DlsymFunction find_next_dlsym() noexcept;
+DlsymFunction find_c_library_dlsym() noexcept;
 
-/// The next dlsym after ours: the C library's, or another interposer's. nullptr only where the C
-/// library does not know its own dlsym by any version that we know. Context: hook.
+/// The C library's own dlsym, for lookups of our own: what comes after us in the order of
+/// libraries, whatever other interposers answer to a program. nullptr only where the C library does
+/// not know it by any version that we know. Context: hook.
+inline DlsymFunction c_library_dlsym() noexcept {
+  const DlsymFunction known = g_c_library_dlsym.load(std::memory_order_acquire);
+  return known != nullptr ? known : find_c_library_dlsym();
+}
+
+/// The next dlsym after ours, for the program's lookups: another interposer's, or the C library's.
+/// nullptr as above. Context: hook.
 inline DlsymFunction next_dlsym() noexcept {
   const DlsymFunction known = g_next_dlsym.load(std::memory_order_acquire);
   return known != nullptr ? known : find_next_dlsym();

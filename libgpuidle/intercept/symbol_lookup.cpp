@@ -57,7 +57,10 @@ void* wrapper_for_symbol(void* handle, const char* name) noexcept {
   // The global scope contains us, so it always has the name; what counts is who is behind us.
   if (handle == RTLD_DEFAULT) handle = RTLD_NEXT;
   void* address = real_dlsym(handle, name);
-  if (address == function->wrapper) address = real_dlsym(RTLD_NEXT, name);
+  // There are interposers that answer a second RTLD_NEXT for one name with nothing.
+  if (address == function->wrapper || (address == nullptr && handle == RTLD_NEXT)) {
+    address = c_library_dlsym()(RTLD_NEXT, name);
+  }
   if (address == nullptr) return nullptr;
   return function->real->adopt(address) ? function->wrapper : address;
 }
