@@ -81,10 +81,18 @@ ThreadState* HostCallRecorder::register_thread() {
     candidate.ring.init(slots_ + static_cast<std::size_t>(i) * slots_per_ring_, slots_per_ring_);
     candidate.state.store(ThreadState::live, std::memory_order_release);
     t_state = &candidate;
+    if (i >= kMaxThreads - kCrowdedThreads) say_crowded();
     return t_state;
   }
+  say_crowded();
   unregistered_calls_.fetch_add(1, std::memory_order_relaxed);
   return nullptr;
+}
+
+void HostCallRecorder::say_crowded() {
+  if (is_crowded_.exchange(true, std::memory_order_relaxed) || options_.on_crowded == nullptr)
+    return;
+  options_.on_crowded();
 }
 
 void HostCallRecorder::take_stack(ThreadState& thread) {

@@ -19,6 +19,9 @@ namespace gpuidle::record {
 inline constexpr int kMaxFrames = 128;  ///< frames kept of a stack, whatever the setting
 inline constexpr std::size_t kStackCacheSize = 1024;  ///< distinct stacks a thread remembers
 inline constexpr int kMaxThreads = 64;  ///< threads that feed a device at the same time
+/// Rings that are still free when on_crowded is called: as many threads may begin while the drain
+/// thread wakes up.
+inline constexpr int kCrowdedThreads = 24;
 inline constexpr std::size_t kMaxMarkerBytes = 120;
 
 struct RecorderOptions {
@@ -29,6 +32,9 @@ struct RecorderOptions {
   /// `*is_truncated`, if the stack goes on. Only the reader of the ring knows what the words mean.
   /// nullptr = no stacks. Context: hook.
   int (*capture_stack)(std::uint64_t* words, int max_words, bool* is_truncated) = nullptr;
+  /// Called by a thread that took one of the last free rings: now is the time to reclaim those of
+  /// threads that have ended. nullptr = nobody is told. Context: hook.
+  void (*on_crowded)() = nullptr;
 };
 
 /// One host thread as hooks see it. Lies in the shared pages; only its own thread writes, but for
@@ -75,6 +81,11 @@ class HostCallRecorder {
   ThreadState* thread(int index) { return threads_ == nullptr ? nullptr : &threads_[index]; }
   /// Gives rings of threads that have ended back, once they are empty. Context: drain.
   void reclaim_dead_threads();
+  /// Whether on_crowded was called since the last time. Context: drain.
+  bool take_crowded() {
+    return is_crowded_.load(std::memory_order_relaxed) &&
+           is_crowded_.exchange(false, std::memory_order_relaxed);
+  }
 
   /// In a forked child: forget the rings, they are the parent's. Context: control (atfork child).
   static void forget_in_child();
@@ -82,6 +93,7 @@ class HostCallRecorder {
  private:
   ThreadState* this_thread();
   ThreadState* register_thread();
+  void say_crowded();
   void take_stack(ThreadState& thread);
 
   RecorderOptions options_;
@@ -90,6 +102,7 @@ class HostCallRecorder {
   Slot* slots_ = nullptr;
   std::size_t slots_per_ring_ = 0;
   std::atomic<std::uint64_t> unregistered_calls_{0};
+  std::atomic<bool> is_crowded_{false};
 };
 
 /// The one recorder of the process, constant-initialised and never destroyed.

@@ -219,6 +219,11 @@ void Session::choose_source() {
   options.ring_bytes = std::size_t{parts_->config.ring_kib} * 1024;
   options.stack_depth = static_cast<int>(parts_->config.stack_depth);
   options.gap_threshold_ns = parts_->gap_threshold_ns;
+  options.on_crowded = [] {
+    Session& session = Session::instance();
+    session.wake_.fetch_add(1);
+    base::futex_wake(session.wake_);
+  };
   if (parts_->config.stacks) {
     if (stacks::CallStack::prepare()) {
       stacks::PythonFrames::prepare();
@@ -328,7 +333,7 @@ void Session::loop() {
       next_flush_ns = now_ns + interval_ns;
       on_flush_due(now_ns);
     }
-    if (now_ns >= next_reclaim_ns) {
+    if (record::g_recorder.take_crowded() || now_ns >= next_reclaim_ns) {
       next_reclaim_ns = now_ns + 1'000'000'000;
       record::g_recorder.reclaim_dead_threads();
     }
