@@ -78,6 +78,19 @@ GPUIDLE_EXPORT int InitializeInjection(void) {
 GPUIDLE_EXPORT void _exit(int status) { gpuidle::exit_at_once(status, "_exit"); }
 GPUIDLE_EXPORT void _Exit(int status) noexcept { gpuidle::exit_at_once(status, "_exit"); }
 
+// The runtimes of the sanitizers ask for these, unless the program itself answers. That of
+// AddressSanitizer ends a program in which another library comes before it, for fear of a malloc
+// that is not its own: we have none. What CUPTI leaves to its client to free differs by release, so
+// nothing is freed. ThreadSanitizer does not see how libraries without its instrumentation
+// synchronise, ours and CUPTI, and takes what they hand each other for races.
+GPUIDLE_EXPORT const char* __asan_default_options(void) { return "verify_asan_link_order=0"; }
+GPUIDLE_EXPORT const char* __lsan_default_suppressions(void) {
+  return "leak:libcupti.so\nleak:libgpuidle.so\n";
+}
+GPUIDLE_EXPORT const char* __tsan_default_suppressions(void) {
+  return "called_from_lib:libgpuidle.so\nrace:libcupti.so\n";
+}
+
 GPUIDLE_EXPORT int gpuidle_is_active(void) { return gpuidle::record::g_gate.epoch() != 0 ? 1 : 0; }
 
 GPUIDLE_EXPORT int gpuidle_start(void) {

@@ -10,11 +10,14 @@ library="${1:?usage: check_exports.sh LIBGPUIDLE.SO ROOT}"
 root="${2:?usage: check_exports.sh LIBGPUIDLE.SO ROOT}"
 
 # dlsym: programs that look CUDA up at run time; _exit, _Exit: ends that run no destructor;
-# InitializeInjection: CUDA_INJECTION64_PATH.
+# InitializeInjection: CUDA_INJECTION64_PATH; the rest is asked by the sanitizers' runtimes.
 doors='dlsym
 _exit
 _Exit
-InitializeInjection'
+InitializeInjection
+__asan_default_options
+__lsan_default_suppressions
+__tsan_default_suppressions'
 
 from_table() {
   # A PAIR also stands for symbol_<suffix>.
