@@ -4,68 +4,13 @@
 #include <dlfcn.h>
 #include <link.h>
 
-#include <array>
 #include <cstdint>
-#include <cstring>
 #include <vector>
+
+#include "libgpuidle/cupti/cupti_choice.h"
 
 namespace gpuidle::cupti {
 namespace {
-
-struct MappedLibraries {
-  std::string cupti;  // "" = none
-  std::string cudart;
-};
-
-int note_library(dl_phdr_info* info, std::size_t, void* out) {
-  auto* mapped = static_cast<MappedLibraries*>(out);
-  const char* name = info->dlpi_name;
-  if (name == nullptr) return 0;
-  const char* base = std::strrchr(name, '/');
-  base = base == nullptr ? name : base + 1;
-  if (std::strncmp(base, "libcupti.so", 11) == 0) mapped->cupti = name;
-  if (std::strncmp(base, "libcudart.so", 12) == 0) mapped->cudart = name;
-  return 0;
-}
-
-// 11.x carries the minor in its SONAME, from 12 on the major alone.
-std::vector<std::string> sonames(int driver_major) {
-  std::vector<std::string> names;
-  for (int major = driver_major == 0 ? 14 : driver_major; major >= 12; --major) {
-    names.push_back("libcupti.so." + std::to_string(major));
-  }
-  for (int minor = 8; minor >= 0; --minor) {
-    names.push_back("libcupti.so.11." + std::to_string(minor));
-  }
-  return names;
-}
-
-std::vector<std::string> candidates(const std::string& requested_path, int driver_major) {
-  if (!requested_path.empty()) return {requested_path};
-  MappedLibraries mapped;
-  dl_iterate_phdr(&note_library, &mapped);
-  // Opening a second CUPTI beside a mapped one would decide which file its first user gets.
-  if (!mapped.cupti.empty()) return {mapped.cupti};
-  std::vector<std::string> paths;
-  const std::vector<std::string> names = sonames(driver_major);
-  const std::size_t slash = mapped.cudart.rfind('/');
-  if (slash != std::string::npos) {
-    const std::string directory = mapped.cudart.substr(0, slash);
-    // Toolkit, toolkit's extras, and the two layouts of the PyPI wheels.
-    for (const char* neighbour :
-         {"", "/../extras/CUPTI/lib64", "/../../cuda_cupti/lib", "/../../cu13/lib"}) {
-      for (const std::string& name : names) {
-        paths.push_back(directory + neighbour + "/" + name);
-      }
-    }
-  }
-  paths.insert(paths.end(), names.begin(), names.end());
-  for (const std::string& name : names) paths.push_back("/usr/local/cuda/lib64/" + name);
-  for (const std::string& name : names) {
-    paths.push_back("/usr/local/cuda/extras/CUPTI/lib64/" + name);
-  }
-  return paths;
-}
 
 template <typename Function>
 bool find(void* library, const char* name, Function* out) {
@@ -152,7 +97,8 @@ std::string CuptiApi::describe(CUptiResult result) const {
 }
 
 base::Status load(const std::string& requested_path, int driver_major, CuptiApi* api) {
-  const std::vector<std::string> paths = candidates(requested_path, driver_major);
+  const std::vector<std::string> paths =
+      cupti_candidates(requested_path, mapped_cuda(), driver_major);
   for (const std::string& path : paths) {
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library == nullptr) continue;
@@ -166,7 +112,9 @@ base::Status load(const std::string& requested_path, int driver_major, CuptiApi*
       api->path = map->l_name;
     }
     api->get_version(&api->version);
-    return {};
+    const std::string why_not = why_not_cupti(api->version, driver_major);
+    if (why_not.empty()) return {};
+    return {base::StatusCode::unsupported_version, api->path + " cannot be used: " + why_not};
   }
   if (!requested_path.empty()) {
     const char* why = dlerror();

@@ -79,7 +79,8 @@ struct CuptiApi {
 
 /// Opens CUPTI. `requested_path` (GPUIDLE_CUPTI_LIBRARY) wins if not empty; `driver_major` is the
 /// CUDA major of the driver, 0 = not known. Errors: unavailable, with the libraries that were
-/// tried. Context: control. Not from a hook: it takes the loader's lock.
+/// tried; unsupported_version, for releases that cupti_choice.h refuses. Context: control. Not from
+/// a hook: it takes the loader's lock.
 base::Status load(const std::string& requested_path, int driver_major, CuptiApi* api);
 
 }  // namespace gpuidle::cupti

@@ -39,14 +39,6 @@ void CuptiSource::give_up() {
 
 base::Status CuptiSource::start(const std::string& requested_path, int driver_major) {
   if (base::Status status = load(requested_path, driver_major, &api_); !status.ok()) return status;
-  // 13.0 GA loses synchronisation records and can deadlock in Disable and crash in FlushAll; its
-  // first update mended all three.
-  if (api_.version == 130000) {
-    return {base::StatusCode::unsupported_version,
-            api_.path +
-                " is CUPTI 13.0 GA, which can hang and crash its process; 13.0 Update 1 or "
-                "newer is needed"};
-  }
   if (!buffers_.prepare(&count_records)) {
     return {base::StatusCode::unavailable, "no memory for CUPTI's activity buffers"};
   }
