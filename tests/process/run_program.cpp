@@ -4,12 +4,9 @@
 // that it is told to. Uses no device code, so it needs no nvcc. Fed by the run_*_test.py drivers;
 // prints what any observer must leave unchanged.
 //   run_program STEPS END    END: return, exit, _exit, abort, segfault, thread_exit, fork, spawn
-#include <cuda.h>
-#include <cuda_runtime_api.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -17,52 +14,13 @@
 #include <string>
 #include <thread>
 
+#include "tests/process/device_feeder.h"
+
 namespace {
-
-constexpr char kPtx[] =
-    ".version 7.0\n.target sm_70\n.address_size 64\n"
-    ".visible .entry step_kernel()\n{\n  ret;\n}\n";
-constexpr std::size_t kBytes = 1u << 20;
-
-void check(int result, const char* call) {
-  if (result == 0) return;
-  std::fprintf(stderr, "run_program: %s failed with CUDA error %d\n", call, result);
-  std::exit(9);
-}
-
-class Feeder {
- public:
-  Feeder() {
-    check(cudaSetDevice(0), "cudaSetDevice");
-    check(cudaMalloc(&device_buffer_, kBytes), "cudaMalloc");
-    check(cudaMallocHost(&host_buffer_, kBytes), "cudaMallocHost");
-    CUmodule module = nullptr;
-    check(cuModuleLoadData(&module, kPtx), "cuModuleLoadData");
-    check(cuModuleGetFunction(&kernel_, module, "step_kernel"), "cuModuleGetFunction");
-  }
-
-  __attribute__((noinline)) void step() {
-    std::this_thread::sleep_for(std::chrono::milliseconds(3));
-    check(cudaMemcpyAsync(device_buffer_, host_buffer_, kBytes, cudaMemcpyHostToDevice, nullptr),
-          "cudaMemcpyAsync");
-    check(cuLaunchKernel(kernel_, 8, 1, 1, 128, 1, 1, 0, nullptr, nullptr, nullptr),
-          "cuLaunchKernel");
-  }
-
-  void run(int steps) {
-    for (int i = 0; i < steps; ++i) step();
-    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-  }
-
- private:
-  void* device_buffer_ = nullptr;
-  void* host_buffer_ = nullptr;
-  CUfunction kernel_ = nullptr;
-};
 
 // The child must not touch what the parent's observer has open, and may end with or without exit
 // handlers.
-void fork_children(Feeder* feeder, int steps) {
+void fork_children(DeviceFeeder* feeder, int steps) {
   for (const bool has_exit_handlers : {false, true}) {
     std::fflush(stdout);
     const pid_t child = fork();
@@ -111,7 +69,7 @@ int main(int argc, char** argv) {
   }
   const int steps = std::atoi(argv[1]);
   const std::string how = argv[2];
-  Feeder feeder;
+  DeviceFeeder feeder;
   feeder.run(steps);
   std::printf("%d steps, then %s\n", steps, how.c_str());
   if (how == "return") return 0;

@@ -47,7 +47,7 @@ void tell_tool(ResourceEvent event, Context* context, Stream* stream) {
 void load_injection() {
   const char* path = std::getenv("CUDA_INJECTION64_PATH");
   if (path == nullptr || *path == 0) return;
-  void* library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+  void* library = dlopen(path, RTLD_NOW);
   auto start =
       library ? reinterpret_cast<int (*)()>(dlsym(library, "InitializeInjection")) : nullptr;
   if (start == nullptr) {
