@@ -149,6 +149,20 @@ class Analyzer : public model::SliceVisitor {
   Idleness counts_;                     // only the counts
 };
 
+// Two visitors for the price of one pass.
+class Both : public model::SliceVisitor {
+ public:
+  Both(model::SliceVisitor* first, model::SliceVisitor* second) : first_(first), second_(second) {}
+  void on_slice(const model::Slice& slice) override {
+    first_->on_slice(slice);
+    if (second_ != nullptr) second_->on_slice(slice);
+  }
+
+ private:
+  model::SliceVisitor* first_;
+  model::SliceVisitor* second_;
+};
+
 std::optional<double> ratio_of(std::int64_t part_ns, const Ledger& ledger) {
   const std::int64_t observed_ns = ledger.wall_ns() - ledger.not_observed_ns;
   if (observed_ns <= 0) return std::nullopt;
@@ -186,7 +200,8 @@ std::int64_t Idleness::wall_ns() const {
 
 base::Status analyze(const model::Recording& recording, const Options& options, Idleness* found) {
   Analyzer analyzer(recording, options);
-  base::Status status = recording.visit(analyzer);
+  Both visitors(&analyzer, options.also);
+  base::Status status = recording.visit(visitors);
   *found = analyzer.finish();
   return status;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libgpuidle/report/json_report.h"
 
+#include "libgpuidle/report/json_device_use.h"
 #include "libgpuidle/report/json_findings.h"
 #include "libgpuidle/report/words.h"
 
@@ -53,7 +54,9 @@ void write_device(const ReportInput& input, const DeviceIdleness& device, JsonWr
     json->field("count", device.gaps[i].count).field("total_ns", device.gaps[i].total_ns);
     json->end_object();
   }
-  json->end_array().end_object();
+  json->end_array();
+  write_device_use(input, device, json);
+  json->end_object();
 }
 
 void write_group(const GapGroup& group, Places& places, JsonWriter* json) {

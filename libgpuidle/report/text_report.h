@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "libgpuidle/analysis/device_use.h"
 #include "libgpuidle/analysis/findings.h"
 #include "libgpuidle/analysis/idleness.h"
 #include "libgpuidle/model/recording.h"
@@ -25,7 +26,8 @@ struct ReportInput {
   const std::vector<analysis::GapGroup>& origins;
   /// What went wrong while the records were read; ok if nothing did.
   const base::Status& read_status;
-  std::size_t top = 5;  ///< findings, places or gaps that are shown
+  std::size_t top = 5;                       ///< findings, places or gaps that are shown
+  const analysis::DeviceUse* use = nullptr;  ///< nullptr: how full the devices were is not told
 };
 
 /// True if the recording tells nothing about any device: neither records nor proof.

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "libgpuidle/analysis/device_use.h"
 #include "libgpuidle/analysis/findings.h"
 #include "libgpuidle/analysis/idleness.h"
 #include "libgpuidle/import/open_recording.h"
@@ -46,11 +47,16 @@ int show(const RecordingView& view, std::size_t largest_gaps, TextView text, Jso
   analysis::Options options;
   options.largest_gaps = largest_gaps;
   options.names = &places;
+  analysis::DeviceUseMeter meter(*recording);
+  options.gaps = &meter;
+  options.also = &meter;
   analysis::Idleness found;
   const base::Status read_status = analysis::analyze(*recording, options, &found);
+  const analysis::DeviceUse use = meter.finish();
   const analysis::Findings findings = analysis::find_causes(*recording, found, {});
   const std::vector<analysis::GapGroup> origins = report::joined_by_line(found.groups, places);
-  const report::ReportInput input{*recording, found, findings, origins, read_status, view.top};
+  const report::ReportInput input{*recording,  found,    findings, origins,
+                                  read_status, view.top, &use};
   const report::Style style(report::wants_color(color_mode_of(view.color)));
   const std::string shown = view.is_json ? json(input, places) : text(input, places, style);
   const bool is_written = std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size();
