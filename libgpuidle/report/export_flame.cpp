@@ -25,15 +25,16 @@ struct FlameFrame {
   }
 };
 
-// The frames of a group from the outermost inwards, the call last.
+// The cause, the frames of a group from the outermost inwards, and the call.
 std::vector<FlameFrame> frames_of(const analysis::GapGroup& group, Places& places) {
   std::vector<FlameFrame> frames;
+  frames.push_back({std::string(analysis::row_of(group.cause).id), "", 0});
   const Place place = places.of(group.stack);
   for (std::size_t i = place.frames.size(); i-- > 0;) {
     const symbols::ResolvedFrame& frame = place.frames[i];
     frames.push_back({frame.function, frame.file, frame.line});
   }
-  if (frames.empty()) frames.push_back({"(no stack recorded)", "", 0});
+  if (place.frames.empty()) frames.push_back({"(no stack recorded)", "", 0});
   const std::string_view call = places.api_name(group.api);
   frames.push_back({fmt::format("{} {}", word_of(group.opener).phrase,
                                 call.empty() ? "a call that is not recorded" : call),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Idle time as a flame graph: call stacks at the edges of the gaps, weighted by the idle
-// nanoseconds they account for. The leaves are the parts of the gaps (H, A, D), so that the weights
-// of a device add up to its idle time exactly. Fed with the result of the analysis.
+// nanoseconds they account for, sorted by device and cause. The leaves are the parts of the gaps
+// (H, A, D), so that the weights of a device add up to its idle time exactly. Fed with the result
+// of the analysis.
 #pragma once
 
 #include "libgpuidle/analysis/idleness.h"

@@ -29,6 +29,11 @@ std::string_view word(const std::string_view (&words)[kCount], Kind kind) {
   return number < kCount ? words[number] : words[0];
 }
 
+std::string_view grade_word(analysis::Grade grade) {
+  constexpr std::string_view kGrades[] = {"A", "B", "C"};
+  return kGrades[static_cast<std::size_t>(grade)];
+}
+
 // What the rows of a group are for, from top to bottom.
 enum class RowKind : std::uint8_t { gaps, stream, steps, calls, marks, overhead, unobserved };
 
@@ -54,6 +59,8 @@ class TimelineExport : public model::SliceVisitor, public analysis::GapSink {
         origin_ns_(origin_ns),
         format_(*format) {}
 
+  /// Names the frames from which the analysis reads causes.
+  analysis::FrameNames* names() { return &places_; }
   void begin();
   void on_gap(const analysis::Gap& gap) override;
   void on_slice(const model::Slice& slice) override;
@@ -255,7 +262,8 @@ std::uint32_t TimelineExport::gap_name(const analysis::Gap& gap) {
   const bool is_blocked = gap.opener == analysis::Opener::blocked_in && gap.blocking;
   const auto& site = is_blocked ? gap.blocking : gap.closing;
   const std::string_view call = site ? places_.api_name(site->api) : std::string_view();
-  return text_name(fmt::format("idle: {} {}", word_of(gap.opener).phrase,
+  return text_name(fmt::format("idle: {}: {} {}", analysis::row_of(gap.cause).id,
+                               word_of(gap.opener).phrase,
                                call.empty() ? "a call that is not recorded" : call));
 }
 
@@ -282,6 +290,9 @@ void TimelineExport::on_gap(const analysis::Gap& gap) {
   facts_.push_back({"A_being_queued_ns", gap.split.call_ns});
   facts_.push_back({"D_queued_not_started_ns", gap.split.device_ns});
   if (gap.split.unknown_ns > 0) facts_.push_back({"split_not_known_ns", gap.split.unknown_ns});
+  facts_.push_back({"cause", analysis::row_of(gap.cause).id});
+  facts_.push_back({"meaning", analysis::row_of(gap.cause).meaning});
+  facts_.push_back({"evidence_grade", grade_word(gap.grade)});
   facts_.push_back({"opener", word_of(gap.opener).key});
   if (gap.blocking) facts_.push_back({"blocking_call", places_.api_name(gap.blocking->api)});
   if (gap.closing) facts_.push_back({"closing_call", places_.api_name(gap.closing->api)});
@@ -452,6 +463,7 @@ base::Status export_timeline(const model::Recording& recording, TimelineFormat* 
   analysis::Options options;
   options.largest_gaps = 0;
   options.gaps = &timeline;
+  options.names = timeline.names();
   status = analysis::analyze(recording, options, found);
   if (status.ok()) status = recording.visit(timeline);
   format->end();

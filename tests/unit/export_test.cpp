@@ -107,7 +107,7 @@ TEST_CASE("a gap is drawn on the device's own row with its parts inside") {
 
   const auto gaps = kept.on_row("idle gaps");
   REQUIRE(gaps.size() == 4);
-  CHECK(gaps[0]->name == "idle: the host was waiting in cudaStreamSynchronize");
+  CHECK(gaps[0]->name == "idle: sync.explicit: the host was waiting in cudaStreamSynchronize");
   CHECK(gaps[0]->slice.start_ns == ms(1.5));  // since the first call
   CHECK(gaps[0]->slice.end_ns == ms(4.5));
   CHECK(gaps[1]->name == "H nothing queued");
@@ -144,7 +144,7 @@ TEST_CASE("folded stacks carry the idle nanoseconds, and no name breaks a line o
   TextSink sink;
   report::export_folded(found, places, &sink);
   const std::string stack =
-      "device 0;main (train.py:9);step: of?\"x\" (train.py:42);"
+      "device 0;sync.explicit;main (train.py:9);step: of?\"x\" (train.py:42);"
       "the host was waiting in cudaStreamSynchronize;";
   CHECK(sink.text == stack + "H nothing queued 2000000\n" + stack + "A being queued 500000\n" +
                          stack + "D queued, not started 500000\n");

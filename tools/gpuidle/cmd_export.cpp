@@ -107,10 +107,11 @@ Exported export_rows(const model::Recording& recording, report::TimelineFormat* 
 Exported export_stacks(const model::Recording& recording, const ExportOptions& options,
                        OutputFile* output) {
   Exported done;
+  report::Places places(recording.tables());
   analysis::Options analysis_options;
   analysis_options.largest_gaps = 0;
+  analysis_options.names = &places;
   done.read_status = analysis::analyze(recording, analysis_options, &done.found);
-  report::Places places(recording.tables());
   if (options.format == "folded") {
     report::export_folded(done.found, places, output);
   } else {
