@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libgpuidle/cupti/activity_decoder.h"
 
-#include <cstring>
 #include <string>
 
 #include "libgpuidle/cupti/cupti_layouts.h"
@@ -108,13 +107,16 @@ const Prefix& as(const CUpti_Activity& record) {
 }  // namespace
 
 std::size_t ActivityDecoder::measure_stride(CUpti_ActivityKind kind) const {
-  alignas(8) std::uint8_t buffer[4096] = {};
-  const auto kind_value = static_cast<std::uint32_t>(kind);
-  std::memcpy(buffer, &kind_value, sizeof(kind_value));
+  // A record begins with its kind and has a multiple of 8 bytes: wherever the second one is looked
+  // for, it is of this kind too.
+  constexpr std::size_t kWords = 512;
+  std::uint64_t words[kWords];
+  for (std::uint64_t& word : words) word = static_cast<std::uint32_t>(kind);
+  auto* const buffer = reinterpret_cast<std::uint8_t*>(words);
   CUpti_Activity* record = nullptr;
-  if (api_->next_record(buffer, sizeof(buffer), &record) != CUPTI_SUCCESS) return 0;
+  if (api_->next_record(buffer, sizeof(words), &record) != CUPTI_SUCCESS) return 0;
   const auto* first = reinterpret_cast<std::uint8_t*>(record);
-  if (api_->next_record(buffer, sizeof(buffer), &record) != CUPTI_SUCCESS) return 0;
+  if (api_->next_record(buffer, sizeof(words), &record) != CUPTI_SUCCESS) return 0;
   const auto distance = reinterpret_cast<std::uint8_t*>(record) - first;
   return distance > 0 ? static_cast<std::size_t>(distance) : 0;
 }

@@ -111,7 +111,11 @@ base::Status load(const std::string& requested_path, int driver_major, CuptiApi*
     if (link_map* map = nullptr; dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr) {
       api->path = map->l_name;
     }
-    api->get_version(&api->version);
+    // From 13.3 on it fails without a driver, as does everything else.
+    if (const CUptiResult result = api->get_version(&api->version); result != CUPTI_SUCCESS) {
+      return {base::StatusCode::unavailable, api->path + ": cuptiGetVersion failed with error " +
+                                                 std::to_string(static_cast<int>(result))};
+    }
     const std::string why_not = why_not_cupti(api->version, driver_major);
     if (why_not.empty()) return {};
     return {base::StatusCode::unsupported_version, api->path + " cannot be used: " + why_not};

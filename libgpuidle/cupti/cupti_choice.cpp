@@ -12,15 +12,17 @@ namespace {
 constexpr int kNewestMajor = 14;
 constexpr char kRuntimeStart[] = "libcudart.so";
 
-// The version is a running number up to CUDA 12 and xxyyzz from 13.0 on.
+// The version is a running number up to CUDA 12 and xxyyzz from 13.0 on. Libraries of 12.0 and 12.1
+// give that of 11.8.
 struct NumberedRelease {
   std::uint32_t number;
   const char* text;
 };
 constexpr NumberedRelease kNumberedReleases[] = {
-    {13, "11.0"}, {14, "11.1"},         {15, "11.2 to 11.4"}, {16, "11.5"}, {17, "11.6"},
-    {18, "11.8"}, {19, "12.0 or 12.1"}, {20, "12.2"},         {21, "12.3"}, {22, "12.4"},
-    {23, "12.5"}, {24, "12.6"},         {26, "12.8"},         {27, "12.9"}, {28, "12.9 Update 1"},
+    {13, "11.0"},         {14, "11.1"},          {15, "11.2 to 11.4"}, {16, "11.5"},
+    {17, "11.6 or 11.7"}, {18, "11.8 to 12.1"},  {20, "12.2"},         {21, "12.3"},
+    {22, "12.4"},         {23, "12.5"},          {24, "12.6"},         {26, "12.8"},
+    {27, "12.9"},         {28, "12.9 Update 1"},
 };
 constexpr std::uint32_t kFirstOf11 = 13;
 constexpr std::uint32_t kFirstOf12 = 19;

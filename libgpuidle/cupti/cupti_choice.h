@@ -29,10 +29,11 @@ MappedCuda mapped_cuda();
 std::vector<std::string> cupti_candidates(const std::string& requested_path,
                                           const MappedCuda& mapped, int driver_major);
 
-/// CUDA major of what cuptiGetVersion() returned; 0 = older than CUDA 11.
+/// CUDA major of what cuptiGetVersion() returned, the lowest where releases share a number; 0 =
+/// older than CUDA 11.
 int cupti_major(std::uint32_t version);
 
-/// "11.8", "12.4", "13.0.1"; the bare number where releases of one number differ in no way known.
+/// "12.4", "13.0.1", "11.8 to 12.1" where releases share a number.
 std::string cupti_version_text(std::uint32_t version);
 
 /// Why this version must not be used with a driver of CUDA major `driver_major` (0 = not known), in

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "libgpuidle/base/own_thread.h"
+#include "libgpuidle/cupti/cupti_choice.h"
 #include "libgpuidle/cupti/cupti_layouts.h"
 #include "libgpuidle/model/cuda_api.h"
 #include "libgpuidle/record/gate.h"
@@ -56,6 +57,10 @@ base::Status CuptiSource::start(const std::string& requested_path, int driver_ma
   if (status.ok()) return status;
   give_up();
   return {status.code(), status.message() + why_not_shared};
+}
+
+std::string CuptiSource::release() const {
+  return cupti_version_text(api_.version) + " " + api_.path;
 }
 
 base::Status CuptiSource::switch_on() {

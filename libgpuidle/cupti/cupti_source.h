@@ -37,6 +37,9 @@ class CuptiSource {
   /// True if other subscribers may be there beside us.
   bool is_shared() const { return api_.shared_subscriber != nullptr; }
 
+  /// "12.4 /path/of/libcupti.so.12", after start(). Context: control.
+  std::string release() const;
+
   /// CUPTI's own clock, ns. Context: any.
   std::int64_t now() const { return api_.now(); }
 

@@ -267,6 +267,7 @@ std::string Session::start_cupti() {
   cupti::CuptiSource& source = cupti::CuptiSource::instance();
   const base::Status status = source.start(parts_->config.cupti_library, driver_major());
   if (!status.ok()) return status.message();
+  parts_->info.settings.push_back("CUPTI=" + source.release());
   parts_->device = std::make_unique<DeviceDrain>(source, parts_->tables);
   parts_->device->sample_clock();
   return {};

@@ -65,7 +65,8 @@ void describe_device(const Driver& driver, int device) {
                     std::to_string(minor) + ", " + std::to_string(bytes >> 20) + " MiB");
 }
 
-int look_for_cupti(int driver_major) {
+// Without a driver, CUPTI 13.2 crashes when it is asked for its version.
+int look_for_cupti(int driver_major, bool has_driver) {
   std::vector<std::string> warnings;
   const base::Config config = base::Config::from_environment(&warnings);
   for (const std::string& path :
@@ -73,6 +74,7 @@ int look_for_cupti(int driver_major) {
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library == nullptr) continue;
     say("cupti", Driver::path_of(library));
+    if (!has_driver) return 0;
     auto* get_version =
         reinterpret_cast<int (*)(std::uint32_t*)>(dlsym(library, "cuptiGetVersion"));
     std::uint32_t version = 0;
@@ -87,19 +89,20 @@ int ask_about_driver() {
   const Driver driver;
   if (!driver.is_open()) {
     say("no_library", dlerror());
-    return look_for_cupti(0);
+    return look_for_cupti(0, false);
   }
   say("library", driver.path());
   int version = 0;
   if (driver.call("cuDriverGetVersion", &version) == 0) say("cuda_version", version);
-  say("cuinit", driver.call("cuInit", 0u));
+  const int init_result = driver.call("cuInit", 0u);
+  say("cuinit", init_result);
   int count = 0;
   if (driver.call("cuDeviceGetCount", &count) != 0) count = 0;
   for (int i = 0; i < count; ++i) {
     int device = 0;
     if (driver.call("cuDeviceGet", &device, i) == 0) describe_device(driver, device);
   }
-  return look_for_cupti(version / 1000);
+  return look_for_cupti(version / 1000, init_result == 0);
 }
 
 // One kernel that does nothing, compiled by the driver.

@@ -186,6 +186,9 @@ Check check_cupti(const DriverFacts& facts) {
             "install it (CUDA toolkit, or the package nvidia-cuda-cupti of the driver's CUDA "
             "version), or set GPUIDLE_CUPTI_LIBRARY; programs that bring their own use that"};
   }
+  if (facts.cupti_version == 0) {
+    return {"cupti", Finding::note, facts.cupti + ", which cannot be asked without a driver", ""};
+  }
   const std::string text =
       facts.cupti + ", CUPTI " + cupti::cupti_version_text(facts.cupti_version);
   const std::string why_not = cupti::why_not_cupti(facts.cupti_version, facts.cuda_version / 1000);

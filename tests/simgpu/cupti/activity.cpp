@@ -242,6 +242,7 @@ void queue_record(const void* record, size_t bytes, int64_t ready_ns) {
   bool is_dropped = every > 0 && ++count % static_cast<uint64_t>(every) == 0;
   uint32_t kind = 0;
   std::memcpy(&kind, record, sizeof kind);
+  bytes = record_bytes(kind);  // an older release's are shorter than what was filled in
   Pending pending;
   pending.ready_ns = ready_ns;
   pending.bytes = static_cast<uint32_t>(bytes);

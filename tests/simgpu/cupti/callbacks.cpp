@@ -7,6 +7,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "cupti/release.h"
 #include "cupti/state.h"
 #include "device/settings.h"
 
@@ -160,6 +161,7 @@ bool is_subscriber(CUpti_SubscriberHandle handle) {
 }
 
 void set_callback(CUpti_Subscriber_st& one, uint32_t domain, uint32_t cbid, bool enable) {
+  if (!knows_call(domain, cbid)) return;
   if (one.enabled[domain][cbid].exchange(enable) != enable) wanted[domain][cbid] += enable ? 1 : -1;
 }
 

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <vector>
 
+#include "cupti/release.h"
 #include "cupti/state.h"
 #include "device/settings.h"
 
@@ -336,7 +337,7 @@ void dump_records(CUpti_ActivityKind kind) {
   }
 }
 
-size_t record_bytes(uint32_t kind) {
+size_t newest_record_bytes(uint32_t kind) {
   switch (kind) {
     case CUPTI_ACTIVITY_KIND_MEMCPY:
       return sizeof(CUpti_ActivityMemcpy6);
@@ -393,6 +394,8 @@ size_t record_bytes(uint32_t kind) {
       return 0;
   }
 }
+
+size_t record_bytes(uint32_t kind) { return in_this_release(kind, newest_record_bytes(kind)); }
 
 }  // namespace simcupti
 

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "cupti/release.h"
 #include "cupti/state.h"
 #include "device/settings.h"
 
@@ -53,7 +54,7 @@ const ResultRow kResults[] = {
 
 uint32_t reported_version() {
   int64_t other = simgpu::fault("cupti_version");
-  return other > 0 ? static_cast<uint32_t>(other) : CUPTI_API_VERSION;
+  return other > 0 ? static_cast<uint32_t>(other) : kReleaseVersion;
 }
 
 CUptiResult result(CUptiResult value) {
@@ -100,6 +101,7 @@ CUptiResult CUPTI(cuptiGetErrorMessage)(CUptiResult code, const char** str) {
 CUptiResult CUPTI(cuptiGetCallbackName)(CUpti_CallbackDomain domain, uint32_t cbid,
                                         const char** name) {
   *name = nullptr;
+  if (!simcupti::knows_call(domain, cbid)) return result(CUPTI_ERROR_INVALID_PARAMETER);
   if (domain == CUPTI_CB_DOMAIN_DRIVER_API && cbid < std::size(simcupti::kDriverNames)) {
     *name = simcupti::kDriverNames[cbid];
   } else if (domain == CUPTI_CB_DOMAIN_RUNTIME_API && cbid < std::size(simcupti::kRuntimeNames)) {
