@@ -22,8 +22,8 @@ report::ColorMode color_mode_of(const std::string& word) {
 
 }  // namespace
 
-void RecordingView::add_options(CLI::App& command, const std::string& what) {
-  command.add_option("FILE", path, kRecordingHelp)->required();
+CLI::Option* RecordingView::add_options(CLI::App& command, const std::string& what) {
+  CLI::Option* files = command.add_option("FILE", paths, kRecordingHelp)->required()->expected(1);
   command.add_flag("--json", is_json, "One JSON document instead of text");
   command.add_option("--color", color, "auto: if stdout is a terminal and NO_COLOR is not set")
       ->check(CLI::IsMember({"auto", "always", "never"}))
@@ -36,10 +36,16 @@ void RecordingView::add_options(CLI::App& command, const std::string& what) {
   command.footer(
       "Exit codes: 0 done, 1 the file cannot be read, 2 usage, 3 incomplete and --strict,\n"
       "5 not a recording or of an unknown version, 6 the recording says nothing about a GPU.");
+  return files;
+}
+
+bool wants_color(const RecordingView& view) {
+  return report::wants_color(color_mode_of(view.color));
 }
 
 int show(const RecordingView& view, std::size_t largest_gaps, TextView text, JsonView json) {
-  base::Result<std::unique_ptr<model::Recording>> opened = import::open_recording(view.path);
+  base::Result<std::unique_ptr<model::Recording>> opened =
+      import::open_recording(view.paths.front());
   if (!opened.ok()) return fail(opened.status());
   const std::unique_ptr<model::Recording> recording = opened.take();
 
@@ -57,7 +63,7 @@ int show(const RecordingView& view, std::size_t largest_gaps, TextView text, Jso
   const std::vector<analysis::GapGroup> origins = report::joined_by_line(found.groups, places);
   const report::ReportInput input{*recording,  found,    findings, origins,
                                   read_status, view.top, &use};
-  const report::Style style(report::wants_color(color_mode_of(view.color)));
+  const report::Style style(wants_color(view));
   const std::string shown = view.is_json ? json(input, places) : text(input, places, style);
   const bool is_written = std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size();
   if (!is_written || std::fflush(stdout) != 0) {

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "libgpuidle/report/json_report.h"
 #include "libgpuidle/report/text_report.h"
@@ -14,20 +15,24 @@
 namespace gpuidle::cli {
 
 struct RecordingView {
-  std::string path;
+  std::vector<std::string> paths;
   std::string color = "auto";
   std::size_t top = 0;
   bool is_json = false;
   bool is_strict = false;
 
-  /// `what` is what --top counts.
-  void add_options(CLI::App& command, const std::string& what);
+  /// `what` is what --top counts. The returned option takes one FILE.
+  CLI::Option* add_options(CLI::App& command, const std::string& what);
 };
 
 using TextView = std::string (*)(const report::ReportInput&, report::Places&, const report::Style&);
 using JsonView = std::string (*)(const report::ReportInput&, report::Places&);
 
-/// Opens, analyses and prints to stdout; the exit code. `largest_gaps` are kept by the analysis.
+/// Whether --color asks for it.
+bool wants_color(const RecordingView& view);
+
+/// Opens the first path, analyses and prints to stdout; the exit code. `largest_gaps` are kept by
+/// the analysis.
 int show(const RecordingView& view, std::size_t largest_gaps, TextView text, JsonView json);
 
 }  // namespace gpuidle::cli
