@@ -26,6 +26,7 @@ inline constexpr std::int64_t kClockSlack_ns = 5'000;
 /// What the analyses of all devices share. All of it must outlive them.
 struct Shared {
   const timeline::IntervalSet* unobserved;
+  const timeline::IntervalSet* doubtful;  ///< see DeviceSweep
   HostSide* host;
   GapTotals* totals;
   ExposedTotals* exposed;
@@ -35,7 +36,9 @@ struct Shared {
 class DeviceAnalysis {
  public:
   DeviceAnalysis(std::uint32_t device, const Shared& shared)
-      : shared_(shared), sweep_(shared.unobserved), peer_(shared.host->add_peer()) {
+      : shared_(shared),
+        sweep_(shared.unobserved, shared.doubtful),
+        peer_(shared.host->add_peer()) {
     result_.device = device;
   }
 

@@ -36,8 +36,10 @@ struct ExposedPiece {
 class DeviceSweep {
  public:
   /// `unobserved` may grow at its end between calls, by spans that start no earlier than what has
-  /// been swept; it must outlive this object.
-  explicit DeviceSweep(const timeline::IntervalSet* unobserved) : unobserved_(unobserved) {}
+  /// been swept. `doubtful` is time that counts as not observed where it would be idle: where
+  /// operations ran, they ran. Both must outlive this object.
+  DeviceSweep(const timeline::IntervalSet* unobserved, const timeline::IntervalSet* doubtful)
+      : unobserved_(unobserved), doubtful_(doubtful) {}
 
   /// Takes an operation that starts no earlier than the one before. The returned pieces, mostly
   /// none or one, are the idle time that it ended; valid until the next call.
@@ -81,7 +83,11 @@ class DeviceSweep {
   void sweep_to(std::int64_t until_ns);
   void count_observed(std::int64_t from_ns, std::int64_t until_ns);
 
+  void add_idle(std::int64_t from_ns, std::int64_t until_ns, bool is_opened_by_work,
+                bool is_closed_by_work);
+
   const timeline::IntervalSet* unobserved_;
+  const timeline::IntervalSet* doubtful_;
   bool is_empty_ = true;
   std::int64_t first_ns_ = 0;
   std::int64_t swept_ns_ = 0;

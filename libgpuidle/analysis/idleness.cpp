@@ -12,6 +12,7 @@
 #include "libgpuidle/analysis/exposed_totals.h"
 #include "libgpuidle/analysis/gap_totals.h"
 #include "libgpuidle/analysis/host_side.h"
+#include "libgpuidle/analysis/lost_work.h"
 #include "libgpuidle/analysis/proven_idle.h"
 #include "libgpuidle/timeline/intervals.h"
 
@@ -22,8 +23,9 @@ namespace {
 // far as time has come, so that how a recording is cut into slices never shows in a result.
 class Analyzer : public model::SliceVisitor {
  public:
-  Analyzer(const model::Recording& recording, const Options& options)
+  Analyzer(const model::Recording& recording, const Options& options, const LostWork& lost)
       : info_(recording.info()),
+        lost_(lost),
         host_(recording.tables(), options.names),
         totals_(options.largest_gaps, options.gaps),
         proof_totals_(options.largest_gaps, options.gaps),
@@ -51,6 +53,7 @@ class Analyzer : public model::SliceVisitor {
   Idleness finish() {
     feed_calls_before(std::numeric_limits<std::int64_t>::max());
     Idleness found = counts_;
+    found.lost_launch_count = lost_.launch_count;
     for (auto& [ordinal, device] : devices_) found.devices.push_back(device->finish(info_));
     if (found.devices.empty() && info_.source == model::Source::interposition) {
       found.is_proof_only = true;
@@ -122,8 +125,8 @@ class Analyzer : public model::SliceVisitor {
     if (last_device_ != nullptr && last_ordinal_ == ordinal) return *last_device_;
     std::unique_ptr<DeviceAnalysis>& entry = devices_[ordinal];
     if (!entry) {
-      entry = std::make_unique<DeviceAnalysis>(ordinal,
-                                               Shared{&unobserved_, &host_, &totals_, &exposed_});
+      entry = std::make_unique<DeviceAnalysis>(
+          ordinal, Shared{&unobserved_, &lost_.spans, &host_, &totals_, &exposed_});
     }
     last_ordinal_ = ordinal;
     last_device_ = entry.get();
@@ -131,6 +134,7 @@ class Analyzer : public model::SliceVisitor {
   }
 
   const model::RecordingInfo& info_;
+  const LostWork& lost_;
   timeline::IntervalSet unobserved_;
   HostSide host_;
   ExposedTotals exposed_;
@@ -199,9 +203,12 @@ std::int64_t Idleness::wall_ns() const {
 }
 
 base::Status analyze(const model::Recording& recording, const Options& options, Idleness* found) {
-  Analyzer analyzer(recording, options);
+  LostWork lost;
+  base::Status status;
+  if (lacks_device_records(recording.info().losses)) status = find_lost_work(recording, &lost);
+  Analyzer analyzer(recording, options, lost);
   Both visitors(&analyzer, options.also);
-  base::Status status = recording.visit(visitors);
+  if (status.ok()) status = recording.visit(visitors);
   *found = analyzer.finish();
   return status;
 }

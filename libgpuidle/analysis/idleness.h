@@ -199,6 +199,9 @@ struct Idleness {
   std::uint64_t call_count = 0;
   std::uint64_t enqueue_count = 0;  ///< calls that put work on a device
   std::uint64_t ignored_count = 0;  ///< activities of unknown kind, reversed or out of order
+  /// Launches without a device record, where records were lost: what would be idle and may have
+  /// been their work is not observed (see LostWork).
+  std::uint64_t lost_launch_count = 0;
   /// True: no device was watched; idle time is what the host's calls prove (see ProvenIdle).
   bool is_proof_only = false;
 

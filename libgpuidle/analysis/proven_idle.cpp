@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "libgpuidle/analysis/device_wide.h"
+
 namespace gpuidle::analysis {
 namespace {
 
@@ -15,12 +17,9 @@ CallSite site_of(const model::ApiCall& call) {
 
 ProvenIdle::ProvenIdle(const model::Tables& tables, const timeline::IntervalSet* unobserved,
                        GapTotals* totals)
-    : unobserved_(unobserved), totals_(totals) {
-  for (const model::Api& api : tables.apis()) {
-    const std::string_view name = tables.string(api.name);
-    is_device_wide_.push_back(name == "cudaDeviceSynchronize" || name == "cudaThreadSynchronize" ||
-                              name == "cuCtxSynchronize" || name == "hipDeviceSynchronize");
-  }
+    : is_device_wide_(device_wide_synchronisations(tables)),
+      unobserved_(unobserved),
+      totals_(totals) {
   result_.is_device_known = tables.devices().size() == 1;
   if (result_.is_device_known) result_.device = tables.devices().front().ordinal;
 }

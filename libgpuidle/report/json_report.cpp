@@ -77,6 +77,7 @@ void write_head(const ReportInput& input, std::string_view schema, JsonWriter* j
   write_recording(input.recording.info(), json);
   json->field("read_error", input.read_status.message());
   json->field("ignored_record_count", input.found.ignored_count);
+  json->field("launch_without_record_count", input.found.lost_launch_count);
   json->field("is_complete", !is_incomplete(input));
   json->field("has_gpu_records", !has_no_gpu_records(input.found) && !input.found.is_proof_only);
   json->field("is_proof_only", input.found.is_proof_only);

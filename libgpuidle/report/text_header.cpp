@@ -125,6 +125,12 @@ std::string cautions_of(const ReportInput& input) {
             profiler_ns * 10 > input.found.wall_ns() ? ": shares of the window say little" : ""),
         "  ", 2);
   }
+  if (input.found.lost_launch_count > 0) {
+    text += wrap(fmt::format("The device records of {} are lost: where the device may have done "
+                             "their work, it is neither idle nor busy but not observed.",
+                             count_of(input.found.lost_launch_count, "launch call")),
+                 "  ", 2);
+  }
   if (full_count > 0) {
     text += wrap(fmt::format("{} waited {} in all for room in the queue of a busy device: it was "
                              "fed ahead, which is well.",

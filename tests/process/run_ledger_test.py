@@ -75,6 +75,25 @@ class Ledger(sim.TestCase):
         frames = report["idle_origins"][0]["stack"]
         self.assertTrue(any("Feeder::step" in frame["function"] for frame in frames), frames)
 
+    def test_records_that_are_lost_never_make_the_device_look_idler_than_it_was(self):
+        for fault in ("zero_timestamps=3", "reversed_timestamps=5", "drop_every=4"):
+            with self.subTest(fault=fault):
+                seen = sim.run([str(sim.PROGRAM), "60", "exit"], self.subfolder(fault),
+                               SIMGPU_FAULT=fault)
+                report = sim.gpuidle_json("report", seen.trace)
+                self.assertGreater(report["losses"]["total"], 0)
+                self.assertGreater(report["launch_without_record_count"], 0)
+                device = report["devices"][0]
+                truth = run_timeline.ledger_of(run_timeline.read_operations(seen.timeline))
+                slack_ns = TOLERANCE_RATIO * truth.wall_ns
+                print(f"{fault}: idle {device['idle_ns']} of truly {truth.idle_ns} ns, "
+                      f"not observed {device['not_observed_ns']} ns", flush=True)
+                self.assertLessEqual(device["idle_ns"], truth.idle_ns + slack_ns)
+                self.assertLessEqual(device["any_busy_ns"], truth.busy_ns + slack_ns)
+                self.assertGreater(device["not_observed_ns"], 0)
+                self.assertEqual(device["any_busy_ns"] + device["idle_ns"] +
+                                 device["not_observed_ns"], device["wall_ns"])
+
     def test_a_python_loop_is_named_by_the_line_of_the_script(self):
         frame = self.check_example("python_loop", "copy_to_device")
         self.assertEqual(pathlib.Path(frame["file"]).name, "python_loop.py")
