@@ -37,6 +37,7 @@ void Slice::clear() {
   overheads.clear();
   unobserved.clear();
   gaps.clear();
+  samples.clear();
 }
 
 void Slice::sort() {
@@ -51,6 +52,10 @@ void Slice::sort() {
   });
   std::sort(gaps.begin(), gaps.end(), [](const auto& a, const auto& b) {
     return std::tie(a.start_ns, a.end_ns, a.device) < std::tie(b.start_ns, b.end_ns, b.device);
+  });
+  std::sort(samples.begin(), samples.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.start_ns, a.end_ns, a.thread, a.stack) <
+           std::tie(b.start_ns, b.end_ns, b.thread, b.stack);
   });
   const auto by_start_and_name = [](const auto& a, const auto& b) {
     return std::tie(a.start_ns, a.end_ns, a.thread, a.name) <
@@ -77,6 +82,7 @@ void MemoryRecording::seal() {
   for (const auto& r : records.overheads) cover(r.start_ns, r.end_ns);
   for (const auto& r : records.unobserved) cover(r.start_ns, r.end_ns);
   for (const auto& r : records.gaps) cover(r.start_ns, r.end_ns);
+  for (const auto& r : records.samples) cover(r.start_ns, r.end_ns);
   if (begin_ns > end_ns) begin_ns = end_ns = 0;
   records.begin_ns = begin_ns;
   records.end_ns = end_ns + 1;  // half-open: a record that starts at the very end is inside
@@ -84,6 +90,7 @@ void MemoryRecording::seal() {
 
 base::Status MemoryRecording::visit(SliceVisitor& visitor) const {
   std::size_t activity = 0, call = 0, marker = 0, overhead = 0, unobserved = 0, gap = 0;
+  std::size_t sample = 0;
   Slice slice;
   std::int64_t begin_ns = records.begin_ns;
   while (begin_ns < records.end_ns) {
@@ -107,6 +114,7 @@ base::Status MemoryRecording::visit(SliceVisitor& visitor) const {
     copy_until(records.overheads, overhead, end_ns, kStart, slice.overheads);
     copy_until(records.unobserved, unobserved, end_ns, kStart, slice.unobserved);
     copy_until(records.gaps, gap, end_ns, kStart, slice.gaps);
+    copy_until(records.samples, sample, end_ns, kStart, slice.samples);
     visitor.on_slice(slice);
     begin_ns = end_ns;
   }

@@ -81,10 +81,11 @@ struct Slice {
   std::vector<Overhead> overheads;
   std::vector<Unobserved> unobserved;
   std::vector<RecordedGap> gaps;
+  std::vector<ThreadSample> samples;
 
   bool empty() const {
     return activities.empty() && calls.empty() && markers.empty() && overheads.empty() &&
-           unobserved.empty() && gaps.empty();
+           unobserved.empty() && gaps.empty() && samples.empty();
   }
   void clear();
   /// Sorts every vector into the order that is promised above.

@@ -143,6 +143,54 @@ struct RecordedGap {
   std::uint32_t closing_correlation = 0;
 };
 
+/// What a host thread did when it was looked at.
+enum class ThreadActivity : std::uint8_t {
+  unknown = 0,
+  running = 1,   ///< on a processor
+  runnable = 2,  ///< ready, and for most of the span without a processor
+  waiting = 3,   ///< asleep in the kernel
+  ended = 4,     ///< a child process that has ended and was not yet waited for
+};
+
+/// What a waiting thread waits for, as far as /proc tells. Of several, the one farthest away.
+enum class WaitTarget : std::uint8_t {
+  unknown = 0,
+  lock = 1,              ///< another thread: mutex, condition, semaphore
+  interpreter_lock = 2,  ///< Python's GIL
+  sleep = 3,             ///< a time that it asked for
+  child_process = 4,     ///< the end of a child process
+  pipe = 5,
+  local_socket = 6,     ///< its other end is on this machine
+  external_socket = 7,  ///< its other end is another machine
+  socket = 8,           ///< other end not known
+  local_file = 9,
+  network_file = 10,
+  file = 11,        ///< on a file system that may be either: in user space, or not known
+  device = 12,      ///< a character or block device: terminal, GPU
+  event = 13,       ///< eventfd, timerfd, inotify, signalfd
+  page_fault = 14,  ///< memory that has to be read in first
+};
+
+/// One look at a thread that feeds a device and was away from CUDA, or (`is_child_process`) at a
+/// child of the recorded program. It stands for the span since the look before, or since the thread
+/// left CUDA; the thread was looked at at `end_ns`. Counts are of the span, and not known for the
+/// first span of an absence: nobody looked at them when it began.
+struct ThreadSample {
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  std::uint64_t cpu_ns = 0;             ///< on a processor
+  std::uint64_t run_queue_wait_ns = 0;  ///< ready, without a processor
+  std::uint64_t throttled_ns = 0;       ///< the process's control group was out of its quota
+  std::uint32_t major_faults = 0;       ///< page faults that had to read
+  std::int32_t system_call = -1;        ///< x86-64's number; -1 = in none, or not known
+  ThreadId thread = 0;                  ///< of a child process: its main thread
+  StackId stack = 0;
+  ThreadActivity activity = ThreadActivity::unknown;
+  WaitTarget target = WaitTarget::unknown;
+  bool is_child_process = false;
+  bool has_counts = false;  ///< cpu_ns, run_queue_wait_ns, throttled_ns and major_faults are known
+};
+
 /// Why something that happened is not in the recording.
 enum class LossReason : std::uint8_t {
   unknown = 0,
@@ -157,7 +205,10 @@ enum class LossReason : std::uint8_t {
   late_activity = 9,       ///< arrived after its time was closed; kept, but not in recorded gaps
   stack_unavailable = 10,  ///< a stack was wanted and could not be taken
   overlapping = 11,        ///< two records overlap in one in-order stream
+  sample_dropped = 12,     ///< a sample of a stalled thread: the drain thread fell behind
+  sample_moved = 13,       ///< a sample without stack: the thread went on while it was read
+  sample_unanswered = 14,  ///< a sample without stack: the thread did not take the signal in time
 };
-inline constexpr int kLossReasonCount = 12;
+inline constexpr int kLossReasonCount = 15;
 
 }  // namespace gpuidle::model

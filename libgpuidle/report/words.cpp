@@ -59,6 +59,12 @@ Word word_of(model::LossReason reason) {
       return {"stack_unavailable", "stacks that could not be taken: those gaps name no line"};
     case LossReason::overlapping:
       return {"overlapping", "overlapping records in one stream: busy time may be too long"};
+    case LossReason::sample_dropped:
+      return {"sample_dropped", "samples of waiting threads dropped: those gaps may lack a reason"};
+    case LossReason::sample_moved:
+      return {"sample_moved", "samples without a stack: the thread went on while it was looked at"};
+    case LossReason::sample_unanswered:
+      return {"sample_unanswered", "samples without a stack: the thread took no signal in time"};
     case LossReason::unknown:
       break;
   }

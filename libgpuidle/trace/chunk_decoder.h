@@ -50,6 +50,8 @@ class RecordDecoder {
                      std::vector<model::Unobserved>* out);
   std::string append(const ChunkHeader& header, const std::uint8_t* bytes, std::size_t size_bytes,
                      std::vector<model::RecordedGap>* out);
+  std::string append(const ChunkHeader& header, const std::uint8_t* bytes, std::size_t size_bytes,
+                     std::vector<model::ThreadSample>* out);
 
  private:
   struct State;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RecordDecoder: activities, calls and the four kinds of spans.
+// RecordDecoder: activities, calls, samples and the four kinds of spans.
 #include <algorithm>
 #include <limits>
 
@@ -33,6 +33,7 @@ struct RecordDecoder::State {
   std::vector<std::uint32_t> keys;
   std::vector<model::DeviceActivity> operations;  ///< one per operation, all but times and lane
   std::vector<model::ApiCall> sites;              ///< one per site, all but times
+  std::vector<model::ThreadSample> sightings;     ///< one per sighting, all but times and counts
 
   bool read_times(const schema::Column* start_column, const schema::Column* duration_column,
                   const ChunkHeader& header, ColumnKeys duration_keys);
@@ -41,6 +42,7 @@ struct RecordDecoder::State {
                                  std::size_t row_count, ColumnKeys* out);
   bool read_operations(const schema::Activities& chunk);
   bool read_sites(const schema::Calls& chunk);
+  bool read_sightings(const schema::Samples& chunk);
   std::int64_t start_of(std::size_t i) const { return static_cast<std::int64_t>(start[i]); }
   std::int64_t end_of(std::size_t i) const {
     return static_cast<std::int64_t>(start[i] + duration[i]);
@@ -135,6 +137,30 @@ bool RecordDecoder::State::read_sites(const schema::Calls& chunk) {
     call.result = row->result();
     call.role = known_or_unknown(row->role(), model::ApiRole::event_wait);
     sites.push_back(call);
+  }
+  return true;
+}
+
+bool RecordDecoder::State::read_sightings(const schema::Samples& chunk) {
+  sightings.clear();
+  if (chunk.sightings() == nullptr) return true;
+  for (const schema::Sighting* row : *chunk.sightings()) {
+    if (row->thread() >= tables.threads().size() || row->stack() >= tables.stack_count()) {
+      source.complain("a sample names thread " + std::to_string(row->thread()) + " and stack " +
+                      std::to_string(row->stack()) + ", expected less than " +
+                      std::to_string(tables.threads().size()) + " and " +
+                      std::to_string(tables.stack_count()));
+      return false;
+    }
+    model::ThreadSample sample;
+    sample.thread = row->thread();
+    sample.stack = row->stack();
+    sample.system_call = row->system_call();
+    sample.activity = known_or_unknown(row->activity(), model::ThreadActivity::ended);
+    sample.target = known_or_unknown(row->target(), model::WaitTarget::page_fault);
+    sample.is_child_process = row->is_child_process();
+    sample.has_counts = row->has_counts();
+    sightings.push_back(sample);
   }
   return true;
 }
@@ -291,6 +317,35 @@ std::string RecordDecoder::append(const ChunkHeader& header, const std::uint8_t*
   for (std::size_t i = 0; i < n; ++i) {
     out->push_back({s.start_of(i), s.end_of(i), static_cast<std::uint32_t>(device[i]),
                     static_cast<std::uint32_t>(correlation[i])});
+  }
+  return {};
+}
+
+std::string RecordDecoder::append(const ChunkHeader& header, const std::uint8_t* bytes,
+                                  std::size_t size_bytes, std::vector<model::ThreadSample>* out) {
+  State& s = *state_;
+  const auto* chunk = verified_root<schema::Samples>(bytes, size_bytes);
+  if (chunk == nullptr) return kNotAFlatbuffer;
+  const std::size_t n = header.record_count;
+  if (n == 0) return {};
+  s.read_sightings(*chunk);
+  ColumnKeys by_sighting;
+  s.read_keys(chunk->sighting(), "sighting", n, s.sightings.size(), &by_sighting);
+  s.read_times(chunk->start(), chunk->duration(), header, {});
+  const auto* cpu = s.source.read(chunk->cpu(), "cpu", n, 0, s.first);
+  const auto* wait = s.source.read(chunk->run_queue_wait(), "run_queue_wait", n, 0, s.second);
+  const auto* throttled = s.source.read(chunk->throttled(), "throttled", n, 0, s.third);
+  const auto* faults =
+      s.source.read(chunk->major_faults(), "major_faults", n, kNo32BitValue, s.fourth);
+  if (!s.source.ok()) return s.source.take_problem();
+  for (std::size_t i = 0; i < n; ++i) {
+    model::ThreadSample& sample = out->emplace_back(s.sightings[s.keys[i]]);
+    sample.start_ns = s.start_of(i);
+    sample.end_ns = s.end_of(i);
+    sample.cpu_ns = cpu[i];
+    sample.run_queue_wait_ns = wait[i];
+    sample.throttled_ns = throttled[i];
+    sample.major_faults = static_cast<std::uint32_t>(faults[i]);
   }
   return {};
 }

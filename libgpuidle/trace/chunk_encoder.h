@@ -53,6 +53,7 @@ class ChunkEncoder {
   EncodedChunk encode(const model::Overhead* records, std::size_t count);
   EncodedChunk encode(const model::Unobserved* records, std::size_t count);
   EncodedChunk encode(const model::RecordedGap* records, std::size_t count);
+  EncodedChunk encode(const model::ThreadSample* records, std::size_t count);
 
   /// The footer: loss ledger and the headers of all chunks before it (none: no index).
   EncodedChunk encode_footer(const model::Losses& losses, const ChunkHeader* chunks,

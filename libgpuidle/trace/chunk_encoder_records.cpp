@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ChunkEncoder, the records: activities, calls and the four kinds of spans.
+// ChunkEncoder, the records: activities, calls, samples and the four kinds of spans.
 #include <cstring>
 #include <unordered_map>
 
@@ -50,7 +50,7 @@ class ChunkDictionary {
   std::uint32_t last_ = 0;
 };
 static_assert(sizeof(schema::Lane) % 4 == 0 && sizeof(schema::Operation) % 4 == 0 &&
-              sizeof(schema::Site) % 4 == 0);
+              sizeof(schema::Site) % 4 == 0 && sizeof(schema::Sighting) % 4 == 0);
 
 schema::Operation operation_of(const model::DeviceActivity& a) {
   return schema::Operation(a.kernel, a.name, static_cast<schema::ActivityKind>(a.kind),
@@ -201,6 +201,35 @@ EncodedChunk ChunkEncoder::encode(const model::RecordedGap* records, std::size_t
   EncodedChunk chunk =
       s.finish(ChunkKind::gaps, count,
                schema::CreateSpans(s.builder, start, duration, 0, 0, 0, device, correlation));
+  set_times(records, count, records[0].start_ns, kEnd, &chunk.header);
+  return chunk;
+}
+
+EncodedChunk ChunkEncoder::encode(const model::ThreadSample* records, std::size_t count) {
+  State& s = *state_;
+  s.start();
+  ChunkDictionary<schema::Sighting> sightings;
+  s.key_values.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const model::ThreadSample& r = records[i];
+    s.key_values[i] = sightings.id_of(schema::Sighting(
+        r.thread, r.stack, r.system_call, static_cast<schema::ThreadActivity>(r.activity),
+        static_cast<schema::WaitTarget>(r.target), r.is_child_process, r.has_counts));
+  }
+  s.fill(records, count, kStart);
+  const auto start = s.column(Shape::ascending, Expansion::byte_per_value);
+  const auto duration = s.column_of(records, count, kDuration);
+  const auto cpu = s.column_of(records, count, [](const auto& r) { return r.cpu_ns; });
+  const auto run_queue_wait =
+      s.column_of(records, count, [](const auto& r) { return r.run_queue_wait_ns; });
+  const auto throttled = s.column_of(records, count, [](const auto& r) { return r.throttled_ns; });
+  const auto faults = s.column_of(records, count, [](const auto& r) { return r.major_faults; });
+  s.values.assign(s.key_values.begin(), s.key_values.end());
+  const auto sighting = s.column();
+  const auto rows = s.builder.CreateVectorOfStructs(sightings.rows());
+  EncodedChunk chunk = s.finish(ChunkKind::samples, count,
+                                schema::CreateSamples(s.builder, rows, start, duration, sighting,
+                                                      cpu, run_queue_wait, throttled, faults));
   set_times(records, count, records[0].start_ns, kEnd, &chunk.header);
   return chunk;
 }

@@ -169,6 +169,7 @@ base::Status merge_records(const ChunkFile& file, std::size_t chunk_count,
   Stream<model::Overhead> overheads(file, chunk_count, ChunkKind::overheads);
   Stream<model::Unobserved> unobserved(file, chunk_count, ChunkKind::unobserved);
   Stream<model::RecordedGap> gaps(file, chunk_count, ChunkKind::gaps);
+  Stream<model::ThreadSample> samples(file, chunk_count, ChunkKind::samples);
   for (const std::int64_t end_ns : ends) {
     slice.end_ns = end_ns;
     const bool is_last = end_ns == whole_end_ns;
@@ -178,6 +179,7 @@ base::Status merge_records(const ChunkFile& file, std::size_t chunk_count,
     overheads.take_until(end_ns, source, slice.overheads);
     unobserved.take_until(end_ns, source, slice.unobserved);
     gaps.take_until(end_ns, source, slice.gaps);
+    samples.take_until(end_ns, source, slice.samples);
     if (!slice.empty()) visitor.on_slice(slice);
     slice.begin_ns = end_ns;
   }

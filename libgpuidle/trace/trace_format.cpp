@@ -175,6 +175,8 @@ const char* name_of(ChunkKind kind) {
       return "losses";
     case ChunkKind::footer:
       return "footer";
+    case ChunkKind::samples:
+      return "samples";
     case ChunkKind::unknown:
       break;
   }

@@ -14,10 +14,12 @@ namespace gpuidle::trace {
 inline constexpr std::uint8_t kFileMagic[8] = {0x89, 'G', 'P', 'U', 'I', 'D', 'L', 'E'};
 inline constexpr std::uint8_t kTrailerMagic[8] = {'E', 'L', 'D', 'I', 'U', 'P', 'G', 0x89};
 inline constexpr std::uint16_t kFormatMajor = 1;
-inline constexpr std::uint16_t kFormatMinor = 0;
+inline constexpr std::uint16_t kFormatMinor = 1;
 inline constexpr std::uint32_t kByteOrderMark = 0x01020304;
 inline constexpr std::uint32_t kChunkMark = 0x4b4e4843;  // "CHNK"
 
+/// The file may hold chunks of samples.
+inline constexpr std::uint64_t kHasSamples = 1;
 /// Feature bits from here up must be known to whoever reads the file; lower ones may be ignored.
 inline constexpr std::uint64_t kMustKnowFeatures = ~std::uint64_t{0} << 32;
 
@@ -48,8 +50,9 @@ enum class ChunkKind : std::uint16_t {
   gaps = 8,
   losses = 9,
   footer = 10,
+  samples = 11,
 };
-inline constexpr std::uint16_t kChunkKindCount = 11;
+inline constexpr std::uint16_t kChunkKindCount = 12;
 
 inline constexpr std::uint16_t kChunkCompressed = 1;  ///< ChunkHeader::flags: a zstd frame
 
@@ -99,7 +102,7 @@ bool has_sane_sizes(const ChunkHeader& header);
 const char* name_of(ChunkKind kind);
 /// True for the kinds whose records have times.
 constexpr bool has_times(ChunkKind kind) {
-  return kind >= ChunkKind::activities && kind <= ChunkKind::gaps;
+  return (kind >= ChunkKind::activities && kind <= ChunkKind::gaps) || kind == ChunkKind::samples;
 }
 
 }  // namespace gpuidle::trace

@@ -190,6 +190,7 @@ void TraceWriter::State::append_records(model::Slice& slice) {
   drop_insane(slice.overheads, kStart, kEnd, &losses_found);
   drop_insane(slice.unobserved, kStart, kEnd, &losses_found);
   drop_insane(slice.gaps, kStart, kEnd, &losses_found);
+  drop_insane(slice.samples, kStart, kEnd, &losses_found);
   slice.sort();
   append_rows(slice.calls);
   append_rows(slice.activities);
@@ -197,6 +198,7 @@ void TraceWriter::State::append_records(model::Slice& slice) {
   append_rows(slice.overheads);
   append_rows(slice.unobserved);
   append_rows(slice.gaps);
+  append_rows(slice.samples);
 }
 
 model::Losses TraceWriter::State::losses() const {
@@ -248,6 +250,7 @@ base::Result<std::unique_ptr<TraceWriter>> TraceWriter::adopt(int fd, const std:
     auto state = std::make_unique<State>(fd, path, options);
     FileHeader header;
     header.pid = info.pid;
+    header.features = kHasSamples;
     if (info.recording_start_ns && info.realtime_offset_ns) {
       header.monotonic_start_ns = *info.recording_start_ns;
       header.realtime_start_ns = *info.recording_start_ns + *info.realtime_offset_ns;

@@ -41,6 +41,9 @@ class PromiseChecker : public model::SliceVisitor {
     for (const auto& o : slice.overheads) demand(o.thread < threads && o.name < strings);
     for (const auto& u : slice.unobserved) demand(u.reason < strings && u.end_ns >= u.start_ns);
     for (const auto& g : slice.gaps) demand(g.end_ns >= g.start_ns);
+    for (const auto& s : slice.samples) {
+      demand(s.thread < threads && s.stack < tables_.stack_count() && s.end_ns >= s.start_ns);
+    }
   }
 
  private:

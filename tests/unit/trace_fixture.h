@@ -90,6 +90,7 @@ class Collector : public model::SliceVisitor {
     take(slice.overheads, all.overheads, start_ns, false);
     take(slice.unobserved, all.unobserved, start_ns, false);
     take(slice.gaps, all.gaps, start_ns, false);
+    take(slice.samples, all.samples, start_ns, false);
     // Calls lead: none that could belong to this slice's activities is still to come.
     if (call_floor_ns_) {
       for (const auto& call : slice.calls) keeps_promise &= call.enter_ns >= *call_floor_ns_;
@@ -127,6 +128,11 @@ inline auto fields(const model::Unobserved& u) {
 inline auto fields(const model::RecordedGap& g) {
   return std::make_tuple(g.start_ns, g.end_ns, g.device, g.closing_correlation);
 }
+inline auto fields(const model::ThreadSample& s) {
+  return std::make_tuple(s.start_ns, s.end_ns, s.cpu_ns, s.run_queue_wait_ns, s.throttled_ns,
+                         s.major_faults, s.system_call, s.thread, s.stack, s.activity, s.target,
+                         s.is_child_process, s.has_counts);
+}
 
 /// The rows as a sorted multiset, so that the order of equal starts does not matter.
 template <typename Row>
@@ -139,7 +145,8 @@ auto as_set(const std::vector<Row>& rows) {
 inline bool is_same(const model::Slice& a, const model::Slice& b) {
   return as_set(a.activities) == as_set(b.activities) && as_set(a.calls) == as_set(b.calls) &&
          as_set(a.markers) == as_set(b.markers) && as_set(a.overheads) == as_set(b.overheads) &&
-         as_set(a.unobserved) == as_set(b.unobserved) && as_set(a.gaps) == as_set(b.gaps);
+         as_set(a.unobserved) == as_set(b.unobserved) && as_set(a.gaps) == as_set(b.gaps) &&
+         as_set(a.samples) == as_set(b.samples);
 }
 
 template <typename Row>
@@ -153,6 +160,7 @@ inline void append_to(model::Slice& all, const model::Slice& more) {
   append_to(all.overheads, more.overheads);
   append_to(all.unobserved, more.unobserved);
   append_to(all.gaps, more.gaps);
+  append_to(all.samples, more.samples);
 }
 
 /// Random dictionaries and records; equal seeds give equal recordings.
@@ -286,6 +294,21 @@ inline model::Slice RandomRecording::slice(std::int64_t from_ns, std::int64_t sp
     s.unobserved.push_back({at, at + duration(), string()});
     at = start();
     s.gaps.push_back({at, at + duration(), id(3), id(UINT32_MAX)});
+    model::ThreadSample sample;
+    sample.start_ns = start();
+    sample.end_ns = sample.start_ns + duration();
+    sample.cpu_ns = below(2) * below(UINT64_MAX);
+    sample.run_queue_wait_ns = below(2) * below(1'000'000);
+    sample.throttled_ns = below(2) * below(1'000'000);
+    sample.major_faults = id(2) * id(UINT32_MAX);
+    sample.system_call = static_cast<std::int32_t>(below(400)) - 1;
+    sample.thread = thread();
+    sample.stack = id(tables.stack_count());
+    sample.activity = static_cast<model::ThreadActivity>(below(5));
+    sample.target = static_cast<model::WaitTarget>(below(15));
+    sample.is_child_process = below(2) == 1;
+    sample.has_counts = below(2) == 1;
+    s.samples.push_back(sample);
   }
   return s;
 }

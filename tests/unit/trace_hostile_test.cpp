@@ -290,7 +290,7 @@ TEST_CASE("a newer major version is refused with both versions", "[trace]") {
   File file;
   const Outcome outcome = file.read_as(bytes);
   CHECK(outcome.opened.code() == base::StatusCode::unsupported_version);
-  CHECK(outcome.opened.message().find("trace format 2.0 is newer than 1.0") != std::string::npos);
+  CHECK(outcome.opened.message().find("trace format 2.1 is newer than 1.1") != std::string::npos);
 }
 
 TEST_CASE("a newer minor version is read, with a longer header and chunks of unknown kinds",

@@ -131,7 +131,7 @@ TEST_CASE("facts about the run come back, the last ones written", "[trace]") {
   const auto recording = open(path);
   const model::RecordingInfo& got = recording->info();
   CHECK(got.producer == info.producer);
-  CHECK(got.format == "gpuidle 1.0");
+  CHECK(got.format == "gpuidle 1.1");
   CHECK(got.source == model::Source::interposition);
   CHECK(got.source_reason == info.source_reason);
   CHECK(got.detail_level == "full");

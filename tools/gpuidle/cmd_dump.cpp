@@ -77,6 +77,7 @@ class Dumper : public model::SliceVisitor {
 
 void Dumper::put(const model::Slice& slice, std::int64_t until_ns) {
   std::size_t call = 0, activity = 0, marker = 0, overhead = 0, unobserved = 0, gap = 0;
+  std::size_t sample = 0;
   while (left_ > 0 && !output_.has_failed()) {
     std::int64_t at_ns = until_ns;
     const auto consider = [&at_ns](const auto& rows, std::size_t next) {
@@ -88,13 +89,15 @@ void Dumper::put(const model::Slice& slice, std::int64_t until_ns) {
     consider(slice.overheads, overhead);
     consider(slice.unobserved, unobserved);
     consider(slice.gaps, gap);
+    consider(slice.samples, sample);
     if (at_ns == until_ns) break;
     if (put_next(early_calls_, &call, at_ns)) continue;
     if (put_next(slice.activities, &activity, at_ns)) continue;
     if (put_next(slice.markers, &marker, at_ns)) continue;
     if (put_next(slice.overheads, &overhead, at_ns)) continue;
     if (put_next(slice.unobserved, &unobserved, at_ns)) continue;
-    put_next(slice.gaps, &gap, at_ns);
+    if (put_next(slice.gaps, &gap, at_ns)) continue;
+    put_next(slice.samples, &sample, at_ns);
   }
   early_calls_.erase(early_calls_.begin(),
                      early_calls_.begin() + static_cast<std::ptrdiff_t>(call));

@@ -41,6 +41,7 @@ class RecordCounter : public model::SliceVisitor {
   std::array<std::uint64_t, kRoleCount> calls{};
   std::uint64_t activity_count = 0, call_count = 0, marker_count = 0, overhead_count = 0;
   std::uint64_t unobserved_count = 0, gap_count = 0, failed_call_count = 0;
+  std::uint64_t sample_count = 0;
   std::optional<std::int64_t> first_start_ns, last_end_ns;
 
   void on_slice(const model::Slice& slice) override {
@@ -57,12 +58,14 @@ class RecordCounter : public model::SliceVisitor {
     for (const auto& o : slice.overheads) cover(o.start_ns, o.end_ns);
     for (const auto& u : slice.unobserved) cover(u.start_ns, u.end_ns);
     for (const auto& g : slice.gaps) cover(g.start_ns, g.end_ns);
+    for (const auto& s : slice.samples) cover(s.start_ns, s.end_ns);
     activity_count += slice.activities.size();
     call_count += slice.calls.size();
     marker_count += slice.markers.size();
     overhead_count += slice.overheads.size();
     unobserved_count += slice.unobserved.size();
     gap_count += slice.gaps.size();
+    sample_count += slice.samples.size();
   }
 
  private:
@@ -170,10 +173,12 @@ std::string text_counts(const Facts& facts) {
     text += row("", fmt::format("{} returned an error", report::format_count(c.failed_call_count)));
   }
   text += row("launches", report::format_count(facts.info().launch_calls) + " seen");
-  text += row("other", fmt::format("{}, {}, {}, {}", report::count_of(c.gap_count, "recorded gap"),
-                                   report::count_of(c.marker_count, "marker"),
-                                   report::count_of(c.overhead_count, "overhead"),
-                                   report::count_of(c.unobserved_count, "unobserved span")));
+  text +=
+      row("other", fmt::format("{}, {}, {}, {}, {}", report::count_of(c.gap_count, "recorded gap"),
+                               report::count_of(c.marker_count, "marker"),
+                               report::count_of(c.overhead_count, "overhead"),
+                               report::count_of(c.unobserved_count, "unobserved span"),
+                               report::count_of(c.sample_count, "sample")));
   const model::Tables& tables = facts.recording.tables();
   text += row("tables",
               fmt::format("{}, {}, {}, {}", report::count_of(tables.kernels().size() - 1, "kernel"),
@@ -263,6 +268,7 @@ void json_counts(const Facts& facts, report::JsonWriter* json) {
   json->field("launch_call_count", facts.info().launch_calls);
   json->field("recorded_gap_count", c.gap_count).field("marker_count", c.marker_count);
   json->field("overhead_count", c.overhead_count).field("unobserved_count", c.unobserved_count);
+  json->field("sample_count", c.sample_count);
 }
 
 void json_file(const std::optional<trace::TraceFileFacts>& file, report::JsonWriter* json) {

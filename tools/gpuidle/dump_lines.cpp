@@ -192,6 +192,34 @@ std::string DumpLines::line(const model::RecordedGap& g) const {
   return words;
 }
 
+std::string DumpLines::line(const model::ThreadSample& s) const {
+  if (is_json_) {
+    report::JsonWriter json = object("sample", s.start_ns, s.end_ns);
+    json.field("thread", s.thread).field("is_child_process", s.is_child_process);
+    json.field("activity", word_of(s.activity)).field("system_call", s.system_call);
+    json.field("target", word_of(s.target)).field("stack", s.stack);
+    json.field("has_counts", s.has_counts).field("cpu_ns", s.cpu_ns);
+    json.field("run_queue_wait_ns", s.run_queue_wait_ns).field("throttled_ns", s.throttled_ns);
+    json.field("major_faults", s.major_faults);
+    return end(json);
+  }
+  std::string words = begin("sample", s.start_ns, s.end_ns) + " " + thread_of(s.thread);
+  if (s.is_child_process) words += ", a child process";
+  words += fmt::format(", {}", word_of(s.activity));
+  if (s.target != model::WaitTarget::unknown) words += fmt::format(" for {}", word_of(s.target));
+  if (s.system_call >= 0) words += fmt::format(" in system call {}", s.system_call);
+  if (s.stack != 0) words += fmt::format(", stack {}", s.stack);
+  const auto add_time = [&words](const char* what, std::uint64_t ns) {
+    if (ns == 0) return;
+    words += fmt::format(", {} {}", report::format_duration(static_cast<std::int64_t>(ns)), what);
+  };
+  add_time("on a processor", s.cpu_ns);
+  add_time("ready without one", s.run_queue_wait_ns);
+  add_time("throttled", s.throttled_ns);
+  if (s.major_faults != 0) words += fmt::format(", {} major faults", s.major_faults);
+  return words + "\n";
+}
+
 std::string DumpLines::kernel_line(model::KernelId id) const {
   const model::Kernel& k = tables_.kernels()[id];
   if (is_json_) {

@@ -28,6 +28,7 @@ class DumpLines {
   std::string line(const model::Overhead& overhead) const;
   std::string line(const model::Unobserved& unobserved) const;
   std::string line(const model::RecordedGap& gap) const;
+  std::string line(const model::ThreadSample& sample) const;
 
   /// Rows of the dictionaries, called for each id from 1 on.
   std::string kernel_line(model::KernelId id) const;

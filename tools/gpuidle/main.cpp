@@ -31,7 +31,7 @@ int run_command_line(int argc, char** argv) {
   int exit_code = kDone;
   CLI::App app{"Why is the GPU idle: how much, which call stacks, what to look at", "gpuidle"};
   app.set_version_flag("--version", std::string("gpuidle ") + base::kToolVersion +
-                                        "\nreads and writes: gpuidle trace format 1.0\n"
+                                        "\nreads and writes: gpuidle trace format 1.1\n"
                                         "reads: Kineto (PyTorch profiler) JSON, plain or gzip\n"
                                         "reads: Nsight Systems SQLite exports");
   app.require_subcommand(1);

@@ -17,6 +17,11 @@ constexpr const char* kApiRoles[] = {"other",         "launch",    "graph_launch
                                      "sync",          "alloc",     "free",         "module_load",
                                      "graph_build",   "event_wait"};
 constexpr const char* kMarkerKinds[] = {"instant", "range", "step"};
+constexpr const char* kThreadActivities[] = {"unknown", "running", "runnable", "waiting", "ended"};
+constexpr const char* kWaitTargets[] = {
+    "unknown",      "lock",         "interpreter_lock", "sleep",  "child_process",
+    "pipe",         "local_socket", "external_socket",  "socket", "local_file",
+    "network_file", "file",         "device",           "event",  "page_fault"};
 
 template <typename Enumeration, std::size_t kCount>
 const char* word(const char* const (&words)[kCount], Enumeration value) {
@@ -31,5 +36,7 @@ const char* word_of(model::CopyKind kind) { return word(kCopyKinds, kind); }
 const char* word_of(model::MemoryKind kind) { return word(kMemoryKinds, kind); }
 const char* word_of(model::ApiRole role) { return word(kApiRoles, role); }
 const char* word_of(model::Marker::Kind kind) { return word(kMarkerKinds, kind); }
+const char* word_of(model::ThreadActivity activity) { return word(kThreadActivities, activity); }
+const char* word_of(model::WaitTarget target) { return word(kWaitTargets, target); }
 
 }  // namespace gpuidle::cli

@@ -13,5 +13,7 @@ const char* word_of(model::CopyKind kind);
 const char* word_of(model::MemoryKind kind);
 const char* word_of(model::ApiRole role);
 const char* word_of(model::Marker::Kind kind);
+const char* word_of(model::ThreadActivity activity);
+const char* word_of(model::WaitTarget target);
 
 }  // namespace gpuidle::cli
