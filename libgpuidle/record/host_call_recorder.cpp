@@ -77,6 +77,7 @@ ThreadState* HostCallRecorder::register_thread() {
     candidate.epoch = 0;
     candidate.depth = 0;
     candidate.last_exit_ticks = 0;
+    candidate.away_since_ticks.store(0, std::memory_order_relaxed);
     candidate.stack_hashes.fill(0);
     candidate.ring.init(slots_ + static_cast<std::size_t>(i) * slots_per_ring_, slots_per_ring_);
     candidate.state.store(ThreadState::live, std::memory_order_release);
@@ -93,6 +94,14 @@ void HostCallRecorder::say_crowded() {
   if (is_crowded_.exchange(true, std::memory_order_relaxed) || options_.on_crowded == nullptr)
     return;
   options_.on_crowded();
+}
+
+bool HostCallRecorder::is_stack_due(ThreadState& thread) const {
+  if (options_.stack_every == 0 || ++thread.calls_without_stack < options_.stack_every) {
+    return false;
+  }
+  thread.calls_without_stack = 0;
+  return true;
 }
 
 void HostCallRecorder::take_stack(ThreadState& thread) {
@@ -137,8 +146,10 @@ void HostCallRecorder::enter(std::uint16_t api, model::ApiRole role, std::uint32
   thread->stack = 0;
   const std::int64_t now_ticks = host_ticks();
   thread->enter_ticks = now_ticks;
+  thread->away_since_ticks.store(0, std::memory_order_relaxed);
   if (options_.capture_stack != nullptr &&
-      (now_ticks - thread->last_exit_ticks > gap_threshold_ticks_ || model::may_block(role))) {
+      (now_ticks - thread->last_exit_ticks > gap_threshold_ticks_ || model::may_block(role) ||
+       is_stack_due(*thread))) {
     take_stack(*thread);
   }
 }
@@ -157,6 +168,7 @@ void HostCallRecorder::exit(std::int32_t result) {
   call.correlation = thread->correlation;
   call.result = result;
   thread->last_exit_ticks = call.exit_ticks;
+  thread->away_since_ticks.store(call.exit_ticks, std::memory_order_relaxed);
   thread->ring.push(call);
 }
 

@@ -28,6 +28,7 @@ struct RecorderOptions {
   std::size_t ring_bytes = 512 * 1024;     ///< per thread; rounded down to a power of two
   int stack_depth = 64;                    ///< frames kept, <= kMaxFrames
   std::int64_t gap_threshold_ns = 20'000;  ///< away from CUDA for longer: take a stack
+  std::uint32_t stack_every = 0;           ///< and of one call in so many; 0 = no others
   /// Fills one word per frame, innermost first, and returns their number, 0 = failed;
   /// `*is_truncated`, if the stack goes on. Only the reader of the ring knows what the words mean.
   /// nullptr = no stacks. Context: hook.
@@ -50,6 +51,8 @@ struct ThreadState {
   std::uint32_t correlation = 0;
   std::int64_t enter_ticks = 0;
   std::int64_t last_exit_ticks = 0;
+  std::atomic<std::int64_t> away_since_ticks{0};  ///< left its last call; 0 = inside of one
+  std::uint32_t calls_without_stack = 0;
   std::atomic<std::uint64_t> stacks_failed{0};  ///< wanted, not taken
   std::atomic<std::uint64_t> stacks_truncated{0};
   ThreadRing ring;
@@ -95,6 +98,7 @@ class HostCallRecorder {
   ThreadState* register_thread();
   void say_crowded();
   void take_stack(ThreadState& thread);
+  bool is_stack_due(ThreadState& thread) const;
 
   RecorderOptions options_;
   std::int64_t gap_threshold_ticks_ = 0;

@@ -17,15 +17,15 @@ struct alignas(32) Slot {
   std::uint64_t word[4];
 };
 
-enum class RecordKind : std::uint8_t { none = 0, call = 1, stack = 2, marker = 3 };
+enum class RecordKind : std::uint8_t { none = 0, call = 1, stack = 2, marker = 3, sample = 4 };
 
 /// First bytes of every record.
 struct RecordHead {
   RecordKind kind = RecordKind::none;
   std::uint8_t slots = 1;   ///< length of the record in slots, this one included
   std::uint16_t value = 0;  ///< call: row of the list of calls; stack: cache entry; marker: kind
-  std::uint32_t stack = 0;  ///< call: 1 + cache entry of its stack, 0 = none; stack: frames;
-                            ///< marker: bytes of the name
+  std::uint32_t stack = 0;  ///< call: 1 + cache entry of its stack, 0 = none; stack and
+                            ///< sample: frames; marker: bytes of the name
 };
 
 /// A finished host call. Times are ticks of record::host_ticks().

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "libgpuidle/model/cuda_api.h"
+#include "libgpuidle/record/sample_record.h"
 #include "libgpuidle/session/process_info.h"
 #include "libgpuidle/stacks/call_stack.h"
 #include "libgpuidle/stacks/python_frames.h"
@@ -75,7 +76,8 @@ std::size_t HostDrain::drain_thread(record::ThreadState& state, Known& known, mo
         add_call(slot, known, slice);
         break;
       case record::RecordKind::stack:
-        known.stacks[head.value % record::kStackCacheSize] = stack_of(&slots_[at], head.stack);
+        known.stacks[head.value % record::kStackCacheSize] =
+            stack_of(reinterpret_cast<const char*>(&slots_[at] + 1), head.stack);
         break;
       case record::RecordKind::marker: {
         const auto raw = as<record::MarkerRecord>(slot);
@@ -89,6 +91,7 @@ std::size_t HostDrain::drain_thread(record::ThreadState& state, Known& known, mo
         slice.markers.push_back(marker);
         break;
       }
+      case record::RecordKind::sample:  // only in the sampler's own ring
       case record::RecordKind::none:
         break;
     }
@@ -138,15 +141,52 @@ model::FrameId HostDrain::frame_of(std::uint64_t word) {
   return tables_.intern(frame);
 }
 
-model::StackId HostDrain::stack_of(const record::Slot* slots, std::size_t word_count) {
+model::StackId HostDrain::stack_of(const char* words, std::size_t word_count) {
   modules_.refresh();
   frames_.clear();
   for (std::size_t i = 0; i < word_count; ++i) {
     std::uint64_t word = 0;
-    std::memcpy(&word, reinterpret_cast<const char*>(slots + 1) + i * sizeof(word), sizeof(word));
+    std::memcpy(&word, words + i * sizeof(word), sizeof(word));
     frames_.push_back(frame_of(word));
   }
   return tables_.intern_stack(frames_.data(), frames_.size());
+}
+
+void HostDrain::add_sample(const record::Slot* slots, model::Slice& slice) {
+  const auto raw = as<record::SampleRecord>(*slots);
+  const auto* const payload = reinterpret_cast<const char*>(slots + 1);
+  record::SampleFacts facts;
+  std::memcpy(static_cast<void*>(&facts), payload, sizeof(facts));
+  model::ThreadSample sample;
+  sample.start_ns = clock_.to_host(raw.start_ticks);
+  sample.end_ns = std::max(sample.start_ns, clock_.to_host(raw.end_ticks));
+  sample.cpu_ns = facts.cpu_ns;
+  sample.run_queue_wait_ns = facts.run_queue_wait_ns;
+  sample.throttled_ns = facts.throttled_ns;
+  sample.major_faults = facts.major_faults;
+  sample.system_call = facts.system_call;
+  sample.activity = facts.activity;
+  sample.target = facts.target;
+  sample.is_child_process = facts.is_child_process;
+  sample.has_counts = facts.has_counts;
+  sample.thread = tables_.intern_thread(raw.pid, raw.tid, facts.name);
+  if (raw.head.stack != 0) sample.stack = stack_of(payload + sizeof(facts), raw.head.stack);
+  slice.samples.push_back(sample);
+}
+
+std::size_t HostDrain::drain_samples(record::ThreadRing& ring, model::Slice& slice) {
+  const std::size_t count = ring.readable();
+  if (count == 0) return 0;
+  slots_.resize(count);
+  ring.peek(0, count, slots_.data());
+  const std::size_t before = slice.samples.size();
+  for (std::size_t at = 0; at < count;) {
+    const auto head = as<record::RecordHead>(slots_[at]);
+    if (head.kind == record::RecordKind::sample) add_sample(&slots_[at], slice);
+    at += std::max<std::size_t>(head.slots, 1);
+  }
+  ring.release(count);
+  return slice.samples.size() - before;
 }
 
 void HostDrain::count_losses(model::Losses& losses) {

@@ -27,6 +27,9 @@ class HostDrain {
   /// Moves everything that is in the rings to `slice`. Returns the number of records moved.
   std::size_t drain(model::Slice& slice);
 
+  /// Moves the samples that wait in the sampler's ring to `slice`.
+  std::size_t drain_samples(record::ThreadRing& ring, model::Slice& slice);
+
   /// Drops and failures so far, as totals.
   void count_losses(model::Losses& losses);
 
@@ -43,7 +46,8 @@ class HostDrain {
 
   std::size_t drain_thread(record::ThreadState& state, Known& known, model::Slice& slice);
   void add_call(const record::Slot& slot, const Known& known, model::Slice& slice);
-  model::StackId stack_of(const record::Slot* slots, std::size_t word_count);
+  model::StackId stack_of(const char* words, std::size_t word_count);
+  void add_sample(const record::Slot* slots, model::Slice& slice);
   model::FrameId frame_of(std::uint64_t word);
   model::ApiId api_of(std::uint16_t row);
 

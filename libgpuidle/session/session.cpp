@@ -27,6 +27,7 @@
 #include "libgpuidle/stacks/call_stack.h"
 #include "libgpuidle/stacks/host_stack.h"
 #include "libgpuidle/stacks/python_frames.h"
+#include "libgpuidle/stacks/stall_sampler.h"
 #include "libgpuidle/trace/trace_writer.h"
 
 namespace gpuidle::session {
@@ -38,6 +39,7 @@ constexpr std::int64_t kTick_ns = 20'000'000;
 // The host's exit waits this long at most for the last flush and for the whole end.
 constexpr std::int64_t kLastFlushTimeout_ns = 1'200'000'000;
 constexpr std::int64_t kFinishTimeout_ns = 2'000'000'000;
+constexpr std::int64_t kSamplerTimeout_ns = 100'000'000;
 // A flush that has not returned for this long is said to hang.
 constexpr std::int64_t kFlushHang_ns = 5'000'000'000;
 // Device records come when a buffer is flushed; before this much time has passed since the flush,
@@ -83,6 +85,7 @@ struct Session::Parts {
   std::int64_t last_write_ns = 0;
   bool has_failed = false;
   bool has_noted_python = false;         // said why there are no Python frames
+  bool has_noted_sampler = false;        // said why some samples have no stacks
   std::vector<model::Unobserved> spans;  // in which the program had stopped the recording
 
   std::mutex spans_mutex;  // start() against the drain thread
@@ -150,6 +153,7 @@ void Session::begin() {
   pthread_atfork(nullptr, nullptr, [] { Session::instance().forget_in_child(); });
   // Registered after the driver's own handlers, so it runs before them, while CUDA still works.
   std::atexit([] { Session::instance().finish(); });
+  start_sampler();
   if (!base::start_own_thread("gpuidle-drain", &Session::drain_loop, this)) {
     cupti::CuptiSource::instance().give_up();
     end_without_file("the system refused a thread");
@@ -218,6 +222,7 @@ void Session::choose_source() {
   record::RecorderOptions options;
   options.ring_bytes = std::size_t{parts_->config.ring_kib} * 1024;
   options.stack_depth = static_cast<int>(parts_->config.stack_depth);
+  options.stack_every = parts_->config.stack_every;
   options.gap_threshold_ns = parts_->gap_threshold_ns;
   options.on_crowded = [] {
     Session& session = Session::instance();
@@ -321,6 +326,7 @@ void Session::loop() {
     base::futex_wait(wake_, wake_.load(std::memory_order_relaxed), kTick_ns);
     update_stopped_spans();
     parts.host->drain(parts.slice);
+    drain_samples();
     if (parts.device) parts.device->drain(parts.slice, parts.session_start_ns);
     const std::int64_t now_ns = record::host_now_ns();
     if (parts.slice.activities.size() + parts.slice.calls.size() > kMaxWaitingRecords)
@@ -341,7 +347,9 @@ void Session::loop() {
   }
   update_stopped_spans();
   if (parts.device) last_flush();
+  stacks::StallSampler::instance().stop(kSamplerTimeout_ns);
   parts.host->drain(parts.slice);
+  drain_samples();
   if (parts.device) {
     parts.device->drain(parts.slice, parts.session_start_ns);
     parts.device->finish(parts.gap_threshold_ns, parts.slice);
@@ -414,6 +422,36 @@ void Session::last_flush() {
                  static_cast<double>(asked_ns - parts.last_good_flush_ns) * 1e-9);
 }
 
+void Session::start_sampler() {
+  const base::Config& config = parts_->config;
+  if (!config.stacks || config.sample_rate == 0) return;
+  if (stacks::CallStack::unavailable_reason()[0] != '\0') return;
+  stacks::SamplerOptions options;
+  options.rate_hz = config.sample_rate;
+  options.stack_depth = static_cast<int>(config.stack_depth);
+  if (stacks::StallSampler::instance().start(options, record::g_recorder)) return;
+  base::log_line(base::LogLevel::warning,
+                 "threads are not looked at while they are away from "
+                 "CUDA: the system refused memory or a thread");
+  parts_->info.warnings.push_back("no samples: the system refused memory or a thread");
+}
+
+void Session::drain_samples() {
+  stacks::StallSampler& sampler = stacks::StallSampler::instance();
+  if (sampler.is_started()) parts_->host->drain_samples(sampler.ring(), parts_->slice);
+}
+
+void Session::note_sampler() {
+  const char* const restriction = stacks::StallSampler::instance().restriction();
+  if (parts_->has_noted_sampler || restriction[0] == '\0') return;
+  parts_->has_noted_sampler = true;
+  base::log_line(
+      base::LogLevel::warning,
+      "some threads are looked at without their stacks while they are away from CUDA: %s",
+      restriction);
+  parts_->info.warnings.push_back(std::string("samples without stacks: ") + restriction);
+}
+
 void Session::note_python_frames() {
   const char* const reason = stacks::PythonFrames::off_reason();
   if (parts_->has_noted_python || reason[0] == '\0') return;
@@ -440,12 +478,17 @@ void Session::count_python_frames() {
 void Session::write(std::int64_t now_ns) {
   Parts& parts = *parts_;
   note_python_frames();
+  note_sampler();
   if (parts.has_failed) {
     parts.slice.clear();
     return;
   }
   model::Losses losses;
   parts.host->count_losses(losses);
+  const stacks::SamplerLosses samples = stacks::StallSampler::instance().losses();
+  losses.count[static_cast<std::size_t>(model::LossReason::sample_dropped)] = samples.dropped;
+  losses.count[static_cast<std::size_t>(model::LossReason::sample_moved)] = samples.moved;
+  losses.count[static_cast<std::size_t>(model::LossReason::sample_unanswered)] = samples.unanswered;
   if (parts.device) parts.device->count_losses(losses);
   parts.info.losses = losses;
   parts.info.launch_calls = parts.host->launches();

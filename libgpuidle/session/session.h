@@ -64,6 +64,9 @@ class Session {
   void on_flush_due(std::int64_t now_ns);
   void on_flush_done();
   void last_flush();
+  void start_sampler();
+  void drain_samples();
+  void note_sampler();
   void note_python_frames();
   void count_python_frames();
   void write(std::int64_t now_ns);

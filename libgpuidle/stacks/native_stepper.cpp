@@ -38,8 +38,11 @@ StackWalker* StackWalker::map_new() {
 
 void StackWalker::unmap(StackWalker* walker) { munmap(walker, sizeof(StackWalker)); }
 
-void StackWalker::set_bounds(StackBounds bounds) {
+void StackWalker::set_bounds(StackBounds bounds) { set_copy(bounds, 0); }
+
+void StackWalker::set_copy(StackBounds bounds, std::uintptr_t displacement) {
   bounds_ = bounds;
+  displacement_ = displacement;
   forget_stack();
   owner_.store(0, std::memory_order_relaxed);
 }
@@ -116,7 +119,7 @@ __attribute__((always_inline)) inline bool StackWalker::step(const UnwindRule& r
   cfa += static_cast<std::uintptr_t>(std::int64_t{rule.cfa_offset_bytes});
   if (rule.is_cfa_in_memory) {
     if (!is_readable(cfa, lowest)) return false;
-    cfa = load_word(cfa);
+    cfa = word(cfa);
   }
   const std::uintptr_t return_slot = word_at(cfa, rule.return_slot);
   if (cfa <= at.sp || cfa > bounds_.end || !is_readable(return_slot, lowest)) return false;
@@ -124,9 +127,9 @@ __attribute__((always_inline)) inline bool StackWalker::step(const UnwindRule& r
   if (rule.saved[0] != UnwindRule::kKept) {
     const std::uintptr_t slot = word_at((rule.based_on_rbp & 1u) != 0 ? at.bp : cfa, rule.saved[0]);
     if (!is_readable(slot, lowest)) return false;
-    next->bp = load_word(slot);
+    next->bp = word(slot);
   }
-  next->ip = load_word(return_slot);
+  next->ip = word(return_slot);
   next->sp = cfa;
   next->pc = next->ip - 1;
   return true;
@@ -154,9 +157,9 @@ bool StackWalker::splice(Walk* walk, Position* at) {
   for (; same + 1 < last.last; ++same) {
     const Kept& frame = last.at(same);
     if (frame.way != Way::by_rsp && (frame.way != Way::by_rbp || frame.bp != bp)) break;
-    if (load_word(frame.frame_address - 8) != last.at(same + 1).ip) break;
+    if (word(frame.frame_address - 8) != last.at(same + 1).ip) break;
     if (frame.saved_rbp != UnwindRule::kKept) {
-      bp = load_word(word_at(frame.frame_address, frame.saved_rbp));
+      bp = word(word_at(frame.frame_address, frame.saved_rbp));
     }
   }
   const bool is_whole = same + 1 == last.last && last.at(same).way == Way::outermost;
@@ -179,9 +182,9 @@ bool StackWalker::splice(Walk* walk, Position* at) {
 StackEnd StackWalker::step_over_signal(const Position& at, Position* next, Walk* walk) {
   walk->has_signal_frame = true;
   if (!is_readable(context_slot(at.sp, kRip), walk->lowest)) return StackEnd::out_of_stack;
-  next->ip = load_word(context_slot(at.sp, kRip));
-  next->sp = load_word(context_slot(at.sp, kRsp));
-  next->bp = load_word(context_slot(at.sp, kRbp));
+  next->ip = word(context_slot(at.sp, kRip));
+  next->sp = word(context_slot(at.sp, kRsp));
+  next->bp = word(context_slot(at.sp, kRbp));
   next->pc = next->ip;
   // A handler's own stack is another one, and below it is not where this one goes on.
   const bool is_here = next->sp > at.sp && bounds_.contains(next->sp);

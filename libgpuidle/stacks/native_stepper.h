@@ -12,6 +12,7 @@
 #include "libgpuidle/stacks/eh_frame.h"
 #include "libgpuidle/stacks/native_frame.h"
 #include "libgpuidle/stacks/stack_bounds.h"
+#include "libgpuidle/stacks/stack_memory.h"
 
 namespace gpuidle::stacks {
 
@@ -74,6 +75,8 @@ class StackWalker {
   /// last one.
   void set_bounds(StackBounds bounds);
   const StackBounds& bounds() const { return bounds_; }
+  /// As set_bounds(), for a copy of a stack: the word at address `a` lies at a + `displacement`.
+  void set_copy(StackBounds bounds, std::uintptr_t displacement);
 
   /// Writes up to `max_frames` frames, at most kMaxFrames, from `start` outwards; the first has the
   /// address of `start` itself. With a start outside of bounds() that one is all. Reads memory of
@@ -153,10 +156,11 @@ class StackWalker {
   const UnwindRule& look_rule_up(std::uintptr_t pc, const Walk& walk, UnwindRule* found);
   void remember_rule(std::uintptr_t pc, const UnwindRule& rule);
   bool is_readable(std::uintptr_t address, std::uintptr_t lowest) const;
+  std::uintptr_t word(std::uintptr_t address) const;
 
   StackEnd follow(Position at, Walk* walk);
   static bool meets_last_stack(const Position& at, Walk* walk);
-  static bool splice(Walk* walk, Position* at);
+  bool splice(Walk* walk, Position* at);
   bool step(const UnwindRule& rule, const Position& at, std::uintptr_t lowest,
             Position* next) const;
   StackEnd leave_frame(const UnwindRule& rule, const Position& at, Position* next, Walk* walk);
@@ -170,7 +174,8 @@ class StackWalker {
                    Walk* walk);
 
   StackBounds bounds_;
-  std::uint32_t generation_;  // UnwindTables'; 0 = nothing remembered yet
+  std::uintptr_t displacement_;  // from an address of the stack to where it is read; 0: itself
+  std::uint32_t generation_;     // UnwindTables'; 0 = nothing remembered yet
   std::uint32_t turn_;
   bool is_never_incremental_;
   // Stack address of the walk that may write here; 0 = none. A nested one only reads.
@@ -180,6 +185,10 @@ class StackWalker {
   std::array<KeptStack, 2> stacks_;
   alignas(64) std::array<Remembered, 2 * kRulePairs> rules_;
 };
+
+inline std::uintptr_t StackWalker::word(std::uintptr_t address) const {
+  return load_word(address + displacement_);
+}
 
 inline std::size_t StackWalker::pair_of(std::uintptr_t pc) {
   constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15ULL;

@@ -60,39 +60,89 @@ struct Text {
   std::uint8_t width = 1;  // bytes per character: 1 (Latin-1), 2, 4
 };
 
-// False: not a compact string, which those in code objects are.
-bool text_of(const PythonLayout& layout, const char* object, Text* text) {
-  constexpr std::uint32_t kCompact = 1u << 5;
-  constexpr std::uint32_t kAscii = 1u << 6;
-  if (object == nullptr) return false;
-  const auto state = load<std::uint32_t>(object + kTextState);
-  const std::uint32_t width = state >> 2 & 7u;
-  const auto length = load<std::int64_t>(object + kTextLength);
-  if ((state & kCompact) == 0 || length < 0) return false;
-  if (width != 1 && width != 2 && width != 4) return false;
-  text->bytes = object + ((state & kAscii) != 0 ? layout.text_ascii : layout.text_wide);
-  text->width = static_cast<std::uint8_t>(width);
-  text->count = static_cast<std::size_t>(length) * width;
-  return true;
-}
+// What follows reads an object whole or, from memory that may change or vanish, not at all: one
+// failed read is remembered and spoils the result.
+template <typename Memory>
+class Reader {
+ public:
+  explicit Reader(Memory memory) : memory_(memory) {}
+  bool ok() const { return ok_; }
 
-// Enough of a text to tell it from what may lie at the same address later.
-std::uint64_t mark_of_text(const PythonLayout& layout, const char* object) {
-  Text text;
-  if (!text_of(layout, object, &text)) return 0;
-  const auto hash = load<std::int64_t>(object + kTextHash);
-  if (hash != -1) return mix(text.count, static_cast<std::uint64_t>(hash));
-  const std::size_t last = text.count < 8 ? 0 : text.count - 8;
-  return mix(mix(text.count, up_to_eight_bytes(text.bytes, text.count)),
-             up_to_eight_bytes(text.bytes + last, text.count - last));
-}
+  template <typename T>
+  T get(const char* address) {
+    T value{};
+    ok_ = ok_ && memory_.load(address, &value);
+    return value;
+  }
+  std::uint64_t up_to_eight_bytes(const char* bytes, std::size_t count) {
+    if (count >= 8) return get<std::uint64_t>(bytes);
+    std::uint64_t value = 0;
+    while (count > 0) value = value << 8 | get<unsigned char>(bytes + --count);
+    return value;
+  }
 
-std::uint64_t mark_of_bytes(const char* object) {
-  if (object == nullptr) return 0;
-  const auto count = static_cast<std::size_t>(load<std::int64_t>(object + kObjectSize));
-  const std::size_t middle = count < 8 ? 0 : (count - 8) / 2;
-  return mix(count, up_to_eight_bytes(object + kBytesText + middle, count - middle));
-}
+  // False: not a compact string, which those in code objects are.
+  bool text_of(const PythonLayout& layout, const char* object, Text* text) {
+    constexpr std::uint32_t kCompact = 1u << 5;
+    constexpr std::uint32_t kAscii = 1u << 6;
+    if (object == nullptr) return false;
+    const auto state = get<std::uint32_t>(object + kTextState);
+    const std::uint32_t width = state >> 2 & 7u;
+    const auto length = get<std::int64_t>(object + kTextLength);
+    if (!ok_ || (state & kCompact) == 0 || length < 0) return false;
+    if (width != 1 && width != 2 && width != 4) return false;
+    text->bytes = object + ((state & kAscii) != 0 ? layout.text_ascii : layout.text_wide);
+    text->width = static_cast<std::uint8_t>(width);
+    text->count = static_cast<std::size_t>(length) * width;
+    return true;
+  }
+
+  // Enough of a text to tell it from what may lie at the same address later.
+  std::uint64_t mark_of_text(const PythonLayout& layout, const char* object) {
+    Text text;
+    if (!text_of(layout, object, &text)) return 0;
+    const auto hash = get<std::int64_t>(object + kTextHash);
+    if (hash != -1) return mix(text.count, static_cast<std::uint64_t>(hash));
+    const std::size_t last = text.count < 8 ? 0 : text.count - 8;
+    return mix(mix(text.count, up_to_eight_bytes(text.bytes, text.count)),
+               up_to_eight_bytes(text.bytes + last, text.count - last));
+  }
+
+  std::uint64_t mark_of_bytes(const char* object) {
+    if (object == nullptr) return 0;
+    const auto count = static_cast<std::size_t>(get<std::int64_t>(object + kObjectSize));
+    const std::size_t middle = count < 8 ? 0 : (count - 8) / 2;
+    return mix(count, up_to_eight_bytes(object + kBytesText + middle, count - middle));
+  }
+
+  std::uint64_t signature_of(const PythonLayout& layout, const char* code) {
+    const auto* name = get<const char*>(code + layout.code_name);
+    const auto* file = get<const char*>(code + layout.code_filename);
+    const auto* table = get<const char*>(code + layout.code_line_table);
+    const auto address = [](const char* object) {
+      return reinterpret_cast<std::uintptr_t>(object);
+    };
+    std::uint64_t hash = mix(address(code), address(name));
+    hash = mix(hash, address(file) + 31 * address(table));
+    hash = mix(hash, get<std::uint32_t>(code + layout.code_first_line));
+    // Objects die and others take their addresses, often with all parts at the same places:
+    // pointers alone named 20,000 of 20,000 replaced code objects wrongly.
+    const std::uint32_t version =
+        layout.code_version == 0 ? 0 : get<std::uint32_t>(code + layout.code_version);
+    if (version != 0) {
+      hash = mix(hash, version);
+    } else {
+      hash = mix(hash, mark_of_text(layout, name));
+      hash = mix(hash, mark_of_text(layout, file));
+      hash = mix(hash, mark_of_bytes(table));
+    }
+    return hash <= kBeingWritten ? hash + 2 : hash;
+  }
+
+ private:
+  Memory memory_;
+  bool ok_ = true;
+};
 
 void append_utf8(std::uint32_t character, std::string* out) {
   // Lone surrogates stand for bytes of a file name that were no text.
@@ -179,47 +229,50 @@ bool PythonCodeTable::prepare(const PythonLayout& layout) {
   return true;
 }
 
-std::uint64_t PythonCodeTable::signature_of(const char* code) const {
-  const auto* name = load<const char*>(code + layout_.code_name);
-  const auto* file = load<const char*>(code + layout_.code_filename);
-  const auto* table = load<const char*>(code + layout_.code_line_table);
-  const auto address = [](const char* object) { return reinterpret_cast<std::uintptr_t>(object); };
-  std::uint64_t hash = mix(address(code), address(name));
-  hash = mix(hash, address(file) + 31 * address(table));
-  hash = mix(hash, load<std::uint32_t>(code + layout_.code_first_line));
-  // Objects die and others take their addresses, often with all parts at the same places: pointers
-  // alone named 20,000 of 20,000 replaced code objects wrongly.
-  const std::uint32_t version =
-      layout_.code_version == 0 ? 0 : load<std::uint32_t>(code + layout_.code_version);
-  if (version != 0) {
-    hash = mix(hash, version);
-  } else {
-    hash = mix(hash, mark_of_text(layout_, name));
-    hash = mix(hash, mark_of_text(layout_, file));
-    hash = mix(hash, mark_of_bytes(table));
-  }
-  return hash <= kBeingWritten ? hash + 2 : hash;
-}
-
-std::uint32_t PythonCodeTable::id_of(const char* code) {
-  const std::uint64_t signature = signature_of(code);
+bool PythonCodeTable::find_known(std::uint64_t signature, std::uint32_t* id) const {
   Known* const set = known_ + signature % (kKnownEntries / kSetEntries) * kSetEntries;
   for (std::size_t i = 0; i < kSetEntries; ++i) {
     if (set[i].signature.load(std::memory_order_acquire) != signature) continue;
-    const std::uint32_t id = set[i].id.load(std::memory_order_acquire);
+    *id = set[i].id.load(std::memory_order_acquire);
     // Unchanged after the id was read: the two belong together (see remember()).
-    if (set[i].signature.load(std::memory_order_relaxed) == signature) return id;
+    if (set[i].signature.load(std::memory_order_relaxed) == signature) return true;
   }
-  Source source;
+  return false;
+}
+
+std::uint32_t PythonCodeTable::id_of(const char* code) {
+  const std::uint64_t signature = Reader<DirectMemory>({}).signature_of(layout_, code);
   std::uint32_t id = kUnnamedCode;
-  if (read(code, &source)) {
-    id = is_internal(source.name, source.file) ? kInternalCode : enter(source);
-  }
-  if (id == kUnnamedCode) {
-    unnamed_.fetch_add(1, std::memory_order_relaxed);
-  } else {
-    remember(set, signature, id);
-  }
+  if (find_known(signature, &id)) return id;
+  Source source;
+  return read(code, &source) ? enter_as(signature, source) : note_unnamed();
+}
+
+std::uint32_t PythonCodeTable::id_of_peeked(const char* code, PeekWindows* windows,
+                                            PeekedCode* copies) {
+  Reader<PeekMemory> reader({windows});
+  const std::uint64_t signature = reader.signature_of(layout_, code);
+  if (!reader.ok()) return note_unnamed();
+  std::uint32_t id = kUnnamedCode;
+  if (find_known(signature, &id)) return id;
+  Source source;
+  if (!peek(code, windows, copies, &source)) return note_unnamed();
+  // The object may have died while it was copied; then another's content would get its name.
+  windows->forget();
+  Reader<PeekMemory> again({windows});
+  if (again.signature_of(layout_, code) != signature || !again.ok()) return note_unnamed();
+  return enter_as(signature, source);
+}
+
+std::uint32_t PythonCodeTable::note_unnamed() {
+  unnamed_.fetch_add(1, std::memory_order_relaxed);
+  return kUnnamedCode;
+}
+
+std::uint32_t PythonCodeTable::enter_as(std::uint64_t signature, const Source& source) {
+  const std::uint32_t id = is_internal(source.name, source.file) ? kInternalCode : enter(source);
+  if (id == kUnnamedCode) return note_unnamed();
+  remember(known_ + signature % (kKnownEntries / kSetEntries) * kSetEntries, signature, id);
   return id;
 }
 
@@ -242,8 +295,9 @@ void PythonCodeTable::remember(Known* set, std::uint64_t signature, std::uint32_
 }
 
 bool PythonCodeTable::read(const char* code, Source* source) const {
-  if (!text_of(layout_, load<const char*>(code + layout_.code_name), &source->name) ||
-      !text_of(layout_, load<const char*>(code + layout_.code_filename), &source->file)) {
+  Reader<DirectMemory> reader({});
+  if (!reader.text_of(layout_, load<const char*>(code + layout_.code_name), &source->name) ||
+      !reader.text_of(layout_, load<const char*>(code + layout_.code_filename), &source->file)) {
     return false;
   }
   source->name.count = std::min(source->name.count, kMaxNameBytes);
@@ -255,6 +309,36 @@ bool PythonCodeTable::read(const char* code, Source* source) const {
   source->has_table = bytes <= kMaxLineTableBytes;
   source->table = {table + kBytesText, source->has_table ? bytes : 0, 1};
   return true;
+}
+
+bool PythonCodeTable::peek(const char* code, PeekWindows* windows, PeekedCode* copies,
+                           Source* source) const {
+  Reader<PeekMemory> reader({windows});
+  const auto* const name = reader.get<const char*>(code + layout_.code_name);
+  const auto* const file = reader.get<const char*>(code + layout_.code_filename);
+  const auto* const table = reader.get<const char*>(code + layout_.code_line_table);
+  source->first_line = reader.get<std::int32_t>(code + layout_.code_first_line);
+  if (!reader.ok() || !reader.text_of(layout_, name, &source->name) ||
+      !reader.text_of(layout_, file, &source->file)) {
+    return false;
+  }
+  const auto take = [windows](Text* text, char* copy, std::size_t most) {
+    text->count = std::min(text->count, most);
+    const bool is_whole = text->count == 0 || windows->copy(text->bytes, copy, text->count);
+    text->bytes = copy;
+    return is_whole;
+  };
+  static_assert(sizeof copies->name == kMaxNameBytes && sizeof copies->file == kMaxFileBytes &&
+                sizeof copies->table == kMaxLineTableBytes);
+  if (!take(&source->name, copies->name, kMaxNameBytes) ||
+      !take(&source->file, copies->file, kMaxFileBytes)) {
+    return false;
+  }
+  if (table == nullptr) return true;
+  const auto bytes = static_cast<std::size_t>(reader.get<std::int64_t>(table + kObjectSize));
+  source->has_table = reader.ok() && bytes <= kMaxLineTableBytes;
+  source->table = {table + kBytesText, source->has_table ? bytes : 0, 1};
+  return reader.ok() && take(&source->table, copies->table, kMaxLineTableBytes);
 }
 
 bool PythonCodeTable::holds(const Row& row, const Source& source, std::uint64_t hash) const {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string>
 
+#include "libgpuidle/stacks/peek_memory.h"
 #include "libgpuidle/stacks/python_layouts.h"
 
 namespace gpuidle::stacks {
@@ -22,6 +23,13 @@ struct PythonCode {
   std::int32_t first_line = 0;
   const unsigned char* line_table = nullptr;  ///< nullptr: too long to be kept
   std::size_t line_table_bytes = 0;
+};
+
+/// Room for the content of one code object that is read through the kernel.
+struct PeekedCode {
+  char name[1024];
+  char file[4096];
+  char table[std::size_t{256} << 10];
 };
 
 class PythonCodeTable {
@@ -41,6 +49,10 @@ class PythonCodeTable {
   /// `layout` describes and stay alive. Context: hook.
   std::uint32_t id_of(const char* code);
 
+  /// As id_of(), for a code object that is perhaps none, or goes away at any moment.
+  /// Context: hook, also in a signal handler; `windows` and `copies` are the caller's alone.
+  std::uint32_t id_of_peeked(const char* code, PeekWindows* windows, PeekedCode* copies);
+
   /// False: no such id. Context: drain, for ids that came through a ring.
   bool describe(std::uint32_t id, PythonCode* code) const;
   /// Line at `position` of code `id`; 0 = not known. Context: drain.
@@ -56,8 +68,11 @@ class PythonCodeTable {
   struct Row;
   struct Source;
 
-  std::uint64_t signature_of(const char* code) const;
+  bool find_known(std::uint64_t signature, std::uint32_t* id) const;
+  std::uint32_t note_unnamed();
   bool read(const char* code, Source* source) const;
+  bool peek(const char* code, PeekWindows* windows, PeekedCode* copies, Source* source) const;
+  std::uint32_t enter_as(std::uint64_t signature, const Source& source);
   std::uint32_t enter(const Source& source);
   std::uint32_t append(const Source& source, std::uint64_t hash);
   bool holds(const Row& row, const Source& source, std::uint64_t hash) const;

@@ -105,6 +105,31 @@ int copy_addresses(const NativeFrame* native, int count, std::uint64_t* words, i
   return kept;
 }
 
+// Without a thread state, or where nothing of it can be read, the words are the native frames.
+int capture_peeked(const char* thread, const NativeFrame* native, int native_count,
+                   std::uint64_t* words, int max_words, PeekedPython* room, bool* is_cut) {
+  int count = 0;
+  WalkEnd end = WalkEnd::outermost;
+  if (thread != nullptr) {
+    room->windows.forget();
+    PythonWalk<PeekMemory, Standing::interrupted> walk(g_python, PeekMemory{&room->windows},
+                                                       room->frames, PythonFrames::kMaxFrames);
+    end = walk.run(thread);
+    count = walk.count();
+  }
+  if (count == 0) return copy_addresses(native, native_count, words, max_words, is_cut);
+  for (int i = 0; i < count; ++i) {
+    PythonFrame& frame = room->frames[i];
+    const std::uint32_t id = g_codes.id_of_peeked(frame.code, &room->windows, &room->code);
+    frame.word = id == PythonCodeTable::kInternalCode ? 0 : python_word(id, frame.position);
+  }
+  const MergeResult merged =
+      merge_stacks(native, native_count, room->frames, count,
+                   {g_python.eval_begin, g_python.eval_end}, words, max_words);
+  if (merged.is_cut || end != WalkEnd::outermost) *is_cut = true;
+  return merged.count;
+}
+
 // The thread state of this thread if its frames may be read now, else nullptr.
 const char* readable_thread_state() {
   Mode mode = g_mode.load(std::memory_order_acquire);
@@ -148,6 +173,7 @@ int PythonFrames::capture(const NativeFrame* native, int native_count, std::uint
   const char* const thread = readable_thread_state();
   if (thread == nullptr) return copy_addresses(native, native_count, words, max_words, is_cut);
   PythonFrame frames[kMaxFrames];
+  ThreadWalkers::note_python_state(thread);
   PythonWalk<DirectMemory> walk(g_python, DirectMemory(), frames, kMaxFrames);
   const WalkEnd end = walk.run(thread);
   const int count = walk.count();
@@ -167,6 +193,31 @@ int PythonFrames::capture(const NativeFrame* native, int native_count, std::uint
   if (merged.is_cut || end == WalkEnd::too_deep) *is_cut = true;
   return merged.count;
 }
+
+int PythonFrames::capture_interrupted(const NativeFrame* native, int native_count,
+                                      std::uint64_t* words, int max_words, PeekedPython* room,
+                                      bool* is_cut) {
+  const bool is_on = g_mode.load(std::memory_order_acquire) == Mode::on;
+  const char* const thread = is_on && g_python.is_initialized() != 0 ? thread_state() : nullptr;
+  return capture_peeked(thread, native, native_count, words, max_words, room, is_cut);
+}
+
+int PythonFrames::capture_other(const KnownThread& thread, const NativeFrame* native,
+                                int native_count, std::uint64_t* words, int max_words,
+                                PeekedPython* room, bool* is_cut) {
+  const bool is_on = g_mode.load(std::memory_order_acquire) == Mode::on;
+  const char* state = is_on && g_python.is_initialized() != 0 ? thread.python_state : nullptr;
+  room->windows.forget();
+  std::uintptr_t owner = 0;
+  // The state may have been freed, and its memory be another thread's by now.
+  if (state != nullptr && (!room->windows.load(state + g_python.layout->thread_id, &owner) ||
+                           owner != static_cast<std::uintptr_t>(thread.self))) {
+    state = nullptr;
+  }
+  return capture_peeked(state, native, native_count, words, max_words, room, is_cut);
+}
+
+EvaluationLoop PythonFrames::evaluation_loop() { return {g_python.eval_begin, g_python.eval_end}; }
 
 const PythonCodeTable& PythonFrames::code_table() { return g_codes; }
 

@@ -9,7 +9,10 @@
 #include <cstdint>
 
 #include "libgpuidle/stacks/native_frame.h"
+#include "libgpuidle/stacks/peek_memory.h"
 #include "libgpuidle/stacks/python_code_table.h"
+#include "libgpuidle/stacks/stack_merge.h"
+#include "libgpuidle/stacks/thread_walkers.h"
 
 namespace gpuidle::stacks {
 
@@ -19,6 +22,13 @@ struct PythonCounts {
   std::uint64_t broken = 0;            ///< of these, Python frames ended before the outermost
   std::uint64_t misplaced_frames = 0;  ///< frames without a native frame: they stand at the end
   std::uint64_t unnamed_frames = 0;    ///< frames whose code object found no room in the table
+};
+
+/// Room for one capture of Python frames that reads through the kernel. Zero pages are a valid one.
+struct PeekedPython {
+  PeekWindows windows;
+  PeekedCode code;
+  PythonFrame frames[128];
 };
 
 class PythonFrames {
@@ -39,6 +49,20 @@ class PythonFrames {
   /// Without Python the words are the return addresses. Context: hook.
   static int capture(const NativeFrame* native, int native_count, std::uint64_t* words,
                      int max_words, bool* is_cut);
+
+  /// As capture(), on a thread that was interrupted anywhere: nothing is read but through the
+  /// kernel, 1 to 5 us per frame. Calls
+  /// that were half made are left out. Context: signal handler.
+  static int capture_interrupted(const NativeFrame* native, int native_count, std::uint64_t* words,
+                                 int max_words, PeekedPython* room, bool* is_cut);
+
+  /// The same for another thread that stands still; what comes out is only good if it still does
+  /// afterwards. Context: sampler.
+  static int capture_other(const KnownThread& thread, const NativeFrame* native, int native_count,
+                           std::uint64_t* words, int max_words, PeekedPython* room, bool* is_cut);
+
+  /// Code of the evaluation loop, {0, 0} without Python. Context: any.
+  static EvaluationLoop evaluation_loop();
 
   /// Context: drain.
   static const PythonCodeTable& code_table();

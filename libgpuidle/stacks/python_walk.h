@@ -7,22 +7,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
+#include "libgpuidle/stacks/peek_memory.h"
 #include "libgpuidle/stacks/python_interpreter.h"
 #include "libgpuidle/stacks/stack_merge.h"
 #include "libgpuidle/stacks/stack_word.h"
 
 namespace gpuidle::stacks {
-
-/// Reads memory of this process as it is. The address must be readable.
-struct DirectMemory {
-  template <typename T>
-  bool load(const char* address, T* value) const {
-    std::memcpy(value, address, sizeof(T));
-    return true;
-  }
-};
 
 enum class WalkEnd : std::uint8_t {
   outermost,  ///< all frames were seen
@@ -30,9 +21,15 @@ enum class WalkEnd : std::uint8_t {
   damaged,    ///< a pointer that is none, or an object that is no code; what came before is good
 };
 
+/// Whether the thread stands where its interpreter has left its frames in order.
+enum class Standing : std::uint8_t {
+  in_call,      ///< inside of a call: all is consistent
+  interrupted,  ///< anywhere: for some instructions around a call, links are half made
+};
+
 /// Fills `frames`, innermost first, all but `word`; `*count` <= `max_frames`. Memory::load returns
 /// false for what cannot be read. Context: hook.
-template <typename Memory>
+template <typename Memory, Standing kStanding = Standing::in_call>
 class PythonWalk {
  public:
   PythonWalk(const PythonInterpreter& python, Memory memory, PythonFrame* frames, int max_frames)
@@ -51,9 +48,13 @@ class PythonWalk {
       if (step == kMaxSteps) return WalkEnd::too_deep;
       if (!is_plausible(frame) || !visit(frame) ||
           !pointer(frame + layout_.frame_previous, &frame)) {
+        // Frames may look like frames and be none: what no call is known to have run is not shown.
+        if (kStanding == Standing::interrupted) count_ = run_begin_;
         return WalkEnd::damaged;
       }
-      if (run_ended_ && layout_.chain == FrameChain::cframe_runs && !is_joined(frame)) {
+      if (run_ended_ && must_join() && !is_joined(frame)) {
+        // The run that just ended is the one that is half made.
+        if (kStanding == Standing::interrupted) count_ = last_run_begin_;
         return WalkEnd::damaged;
       }
     }
@@ -90,7 +91,9 @@ class PythonWalk {
     const bool is_shim = layout_.chain >= FrameChain::cframe_shims && kind >= kOwnerOnCStack;
     if (is_shim) {
       end_run(reinterpret_cast<std::uintptr_t>(frame));
-      return true;
+      // 3.12 has both lists; they differ only while a call is being made.
+      return kStanding == Standing::in_call || layout_.chain != FrameChain::cframe_shims ||
+             leave_cframe();
     }
     if (!take(frame)) return false;
     switch (layout_.chain) {
@@ -154,13 +157,21 @@ class PythonWalk {
   void end_run(std::uintptr_t anchor) {
     for (int i = run_begin_; i < count_; ++i) frames_[i].anchor = anchor;
     if (run_begin_ < count_) frames_[count_ - 1].is_entry = true;
+    last_run_begin_ = run_begin_;
     run_begin_ = count_;
     run_ended_ = true;
   }
   bool end_cframe() {
     end_run(reinterpret_cast<std::uintptr_t>(cframe_));
+    return leave_cframe();
+  }
+  bool leave_cframe() {
     if (!pointer(cframe_ + layout_.cframe_previous, &cframe_)) return false;
     return cframe_ == nullptr || is_plausible(cframe_);
+  }
+  bool must_join() const {
+    return layout_.chain == FrameChain::cframe_runs ||
+           (kStanding == Standing::interrupted && layout_.chain == FrameChain::cframe_shims);
   }
   // The list of calls and the list of frames must agree where one call ends.
   bool is_joined(const char* next_frame) const {
@@ -177,6 +188,7 @@ class PythonWalk {
   const char* cframe_ = nullptr;
   int count_ = 0;
   int run_begin_ = 0;
+  int last_run_begin_ = 0;
   bool run_ended_ = false;
   bool is_cut_ = false;
 };

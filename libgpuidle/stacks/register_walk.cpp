@@ -41,7 +41,7 @@ StackEnd StackWalker::step_with_registers(const UnwindRule& rule, std::uintptr_t
                        static_cast<std::uintptr_t>(std::int64_t{rule.cfa_offset_bytes});
   if (rule.is_cfa_in_memory) {
     if (!is_readable(cfa, lowest)) return StackEnd::out_of_stack;
-    cfa = load_word(cfa);
+    cfa = word(cfa);
   }
   if (cfa < sp || cfa > bounds_.end) return StackEnd::out_of_stack;
   std::uintptr_t return_address = 0;
@@ -51,7 +51,7 @@ StackEnd StackWalker::step_with_registers(const UnwindRule& rule, std::uintptr_t
   } else {
     const std::uintptr_t slot = word_at(cfa, rule.return_slot);
     if (!is_readable(slot, lowest)) return StackEnd::out_of_stack;
-    return_address = load_word(slot);
+    return_address = word(slot);
   }
   Known caller{};
   caller.valid = 0;
@@ -66,7 +66,7 @@ StackEnd StackWalker::step_with_registers(const UnwindRule& rule, std::uintptr_t
     }
     const std::uintptr_t slot = word_at(is_by_rbp ? known->value(kRbp) : cfa, rule.saved[i]);
     if (!is_readable(slot, lowest)) return StackEnd::out_of_stack;
-    caller.set(which, load_word(slot));
+    caller.set(which, word(slot));
   }
   caller.set(kRsp, cfa);
   caller.set(kRip, return_address);
@@ -82,7 +82,7 @@ StackEnd StackWalker::step_over_signal_with_registers(Known* known, Walk* walk) 
   const StackEnd end = step_over_signal(at, &interrupted, walk);
   if (end != StackEnd::complete) return end;
   for (std::uint8_t i = 0; i < kRegisterCount; ++i) {
-    known->set(i, load_word(context_slot(context, i)));
+    known->set(i, word(context_slot(context, i)));
   }
   known->is_exact = true;
   return StackEnd::complete;

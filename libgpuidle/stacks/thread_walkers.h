@@ -4,9 +4,18 @@
 // places of threads that have ended are given back by the drain thread.
 #pragma once
 
+#include <pthread.h>
+
 #include "libgpuidle/stacks/native_stepper.h"
 
 namespace gpuidle::stacks {
+
+/// What another thread has to know of a thread to read its stack.
+struct KnownThread {
+  StackBounds bounds;
+  pthread_t self = 0;
+  const char* python_state = nullptr;  ///< its last known PyThreadState; it may be gone by now
+};
 
 class ThreadWalkers {
  public:
@@ -21,6 +30,12 @@ class ThreadWalkers {
   /// As of_this_thread(), but nullptr where there is none yet. Context: hook, also in a signal
   /// handler.
   static StackWalker* existing_of_this_thread();
+
+  /// The calling thread runs Python with this thread state; kept if it has a walker. Context: hook.
+  static void note_python_state(const char* state);
+
+  /// False: thread `tid` of this process has no walker. Context: the sampler's thread.
+  static bool find(int tid, KnownThread* known);
 
   /// Gives back the places of this process's threads that have ended. Context: drain.
   static void reclaim();

@@ -4,8 +4,9 @@
 # not sanitized, so it is compiled from the sources and never sanitized itself.
 set(room ${CMAKE_SOURCE_DIR}/libgpuidle/stacks)
 file(GLOB stacks CONFIGURE_DEPENDS ${room}/*.cpp)
-list(REMOVE_ITEM stacks ${room}/module_map.cpp)
-add_library(python_probe SHARED python_probe.cpp ${stacks})
+list(REMOVE_ITEM stacks ${room}/module_map.cpp ${room}/stall_sampler.cpp)
+add_library(python_probe SHARED python_probe.cpp ${stacks}
+            ${CMAKE_SOURCE_DIR}/libgpuidle/base/own_thread.cpp)
 target_link_libraries(python_probe PRIVATE gpuidle_options ${CMAKE_DL_LIBS} Threads::Threads)
 target_compile_options(python_probe PRIVATE -O2)
 # An interpreter may bring an older libstdc++ than the compiler's.

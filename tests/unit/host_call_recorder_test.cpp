@@ -3,6 +3,7 @@
 // What hooks leave behind, on real threads. ThreadSanitizer repeats these.
 #include "libgpuidle/record/host_call_recorder.h"
 
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,6 +43,12 @@ HostCallRecorder& recorder() {
   return g_recorder;
 }
 
+ThreadState& thread_at(int index) {
+  ThreadState* const state = recorder().thread(index);
+  if (state == nullptr) std::abort();
+  return *state;
+}
+
 struct Drained {
   std::vector<CallRecord> calls;
   int stacks = 0;
@@ -52,7 +59,7 @@ struct Drained {
 Drained drain() {
   Drained out;
   for (int i = 0; i < kMaxThreads; ++i) {
-    ThreadState& state = *recorder().thread(i);
+    ThreadState& state = thread_at(i);
     if (state.state.load() != ThreadState::live) continue;
     std::vector<Slot> slots(state.ring.readable());
     state.ring.peek(0, slots.size(), slots.data());
@@ -170,7 +177,8 @@ TEST_CASE("stacks deeper than kept are cut and counted", "[record][unit]") {
     recorder().exit(0);
   });
   for (int i = 0; i < kMaxThreads; ++i) {
-    truncated += recorder().thread(i)->stacks_truncated.load();
+    const ThreadState& state = thread_at(i);
+    truncated += state.stacks_truncated.load();
   }
   CHECK(truncated == 1);
 }
@@ -242,8 +250,36 @@ TEST_CASE("many threads at once lose nothing while the drain keeps up", "[record
   for (std::thread& thread : threads) thread.join();
   calls += drain().calls.size();
   std::uint64_t dropped = 0;
-  for (int i = 0; i < kMaxThreads; ++i) dropped += recorder().thread(i)->ring.dropped();
+  for (int i = 0; i < kMaxThreads; ++i) {
+    const ThreadState& state = thread_at(i);
+    dropped += state.ring.dropped();
+  }
   CHECK(calls + dropped == std::size_t{kThreads} * kCalls);
+}
+
+TEST_CASE("a thread is away from when it leaves its outermost call", "[recorder]") {
+  OpenGate gate;
+  std::vector<std::int64_t> away_ticks;
+  std::int64_t last_exit_ticks = 0;
+  on_new_thread([&] {
+    recorder().enter(1, model::ApiRole::launch, 1);
+    const auto own_tid = static_cast<std::uint32_t>(syscall(SYS_gettid));
+    int own = 0;
+    while (thread_at(own).state.load() != ThreadState::live || thread_at(own).tid != own_tid) ++own;
+    const auto note = [&] { away_ticks.push_back(thread_at(own).away_since_ticks.load()); };
+    note();
+    recorder().enter(2, model::ApiRole::launch, 2);
+    recorder().exit(0);
+    note();  // the outer call goes on
+    recorder().exit(0);
+    note();
+    last_exit_ticks = thread_at(own).last_exit_ticks;
+    recorder().enter(1, model::ApiRole::launch, 3);
+    note();
+    recorder().exit(0);
+  });
+  CHECK(last_exit_ticks != 0);
+  CHECK(away_ticks == std::vector<std::int64_t>{0, 0, last_exit_ticks, 0});
 }
 
 }  // namespace gpuidle::record
