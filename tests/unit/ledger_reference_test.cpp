@@ -8,13 +8,13 @@
 #include <random>
 
 #include "libgpuidle/timeline/intervals.h"
-#include "tests/unit/ledger_recording.h"
+#include "tests/unit/random_recording.h"
 
 using namespace gpuidle;
 using model::ActivityKind;
 using model::ApiCall;
-using model::ApiRole;
 using model::DeviceActivity;
+using tests::fill_randomly;
 using tests::LedgerRecording;
 
 namespace {
@@ -158,39 +158,6 @@ class ReferenceAnalysis {
   const model::Tables& tables_;
 };
 
-// Threads that call in turn, on devices with several streams; some operations lose their call, some
-// calls block, clocks are off by a little, some time is not observed.
-void fill_randomly(LedgerRecording* recording, std::mt19937* random) {
-  const auto upto = [&](int limit) { return static_cast<std::int64_t>((*random)() % limit); };
-  const bool has_unobserved = upto(3) == 0;
-  for (std::uint32_t thread = 1; thread <= 2; ++thread) {
-    recording->thread = recording->mutable_tables().intern_thread(1, thread, "t");
-    std::int64_t now_ns = upto(50);
-    for (int i = 0; i < 25; ++i) {
-      const std::int64_t enter_ns = now_ns, exit_ns = enter_ns + upto(30);
-      now_ns = exit_ns + upto(20);
-      if (upto(4) == 0) {
-        recording->call("cudaStreamSynchronize", ApiRole::sync_blocking, enter_ns, exit_ns + 15);
-        now_ns += 15;
-        continue;
-      }
-      const std::uint32_t correlation = recording->launch(enter_ns, exit_ns);
-      for (std::int64_t ops = upto(8) == 0 ? 3 : 1; ops > 0; --ops) {
-        const std::int64_t start_ns = enter_ns - 5 + upto(upto(6) == 0 ? 400 : 60);
-        recording->device = static_cast<std::uint32_t>(upto(2));
-        const bool is_orphan = upto(10) == 0;
-        const auto kind = static_cast<ActivityKind>(1 + upto(4));
-        recording->op(kind, start_ns, start_ns + upto(25), is_orphan ? 0 : correlation,
-                      upto(4) == 0 ? "ncclDevKernel_x" : "k");
-      }
-    }
-  }
-  for (int i = 0; has_unobserved && i < 4; ++i) {
-    const std::int64_t start_ns = upto(900);
-    recording->unobserved(start_ns, start_ns + upto(80));
-  }
-}
-
 }  // namespace
 
 TEST_CASE("ledger, splits, openers and bounds equal the definitions on random recordings",
@@ -250,29 +217,5 @@ TEST_CASE("groups and gaps by length add up to the idle time", "[analysis][unit]
     }
     REQUIRE(grouped_ns == found.idle_ns());
     REQUIRE(classed_ns == found.idle_ns());
-  }
-}
-
-TEST_CASE("the order of the records changes nothing", "[analysis][unit]") {
-  std::mt19937 random(8);
-  for (int round = 0; round < 100; ++round) {
-    LedgerRecording recording;
-    fill_randomly(&recording, &random);
-    const analysis::Idleness first = recording.analyze();
-    std::shuffle(recording.records.activities.begin(), recording.records.activities.end(), random);
-    std::shuffle(recording.records.calls.begin(), recording.records.calls.end(), random);
-    std::shuffle(recording.records.unobserved.begin(), recording.records.unobserved.end(), random);
-    const analysis::Idleness second = recording.analyze();
-    REQUIRE(first.groups.size() == second.groups.size());
-    for (std::size_t i = 0; i < first.groups.size(); ++i) {
-      REQUIRE(first.groups[i].total_ns == second.groups[i].total_ns);
-      REQUIRE(first.groups[i].api == second.groups[i].api);
-      REQUIRE(first.groups[i].opener == second.groups[i].opener);
-      REQUIRE(first.groups[i].longest.start_ns == second.groups[i].longest.start_ns);
-    }
-    for (std::size_t i = 0; i < first.devices.size(); ++i) {
-      REQUIRE(first.devices[i].ledger.idle.host_ns == second.devices[i].ledger.idle.host_ns);
-      REQUIRE(first.devices[i].ledger.idle.device_ns == second.devices[i].ledger.idle.device_ns);
-    }
   }
 }
