@@ -13,6 +13,8 @@ WITHOUT_DEVICE = {"driver": "broken", "devices": "note", "trial": "note"}
 
 class Doctor(sim.TestCase):
     def ask(self, simulated=True, prefix=(), **extra):
+        # Not the caller's: looking at every interpreter that a version manager offers takes seconds.
+        extra.setdefault("PATH", "/usr/bin:/bin")
         environment = sim.environment(self.folder, preload=False, **extra)
         if not simulated:
             environment.pop("LD_LIBRARY_PATH")
