@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program whose GPU work is known beforehand: so many kernels of so long each. check_gpu.py compares
-// what was recorded with the JSON line that this prints. On the simulated device known_work.simgpu
-// gives the kernel its length.
+// A program whose GPU work is known beforehand: so many kernels of so long each. check_gpu.py
+// compares what was recorded with the JSON line that this prints. On the simulated device
+// known_work.simgpu gives the kernel its length.
 //   known_work kernels    a copy and a kernel per step, with pauses
 //   known_work graph      a graph of several kernels, launched again and again
 //   known_work threads    four threads, each with a stream of its own
