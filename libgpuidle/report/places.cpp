@@ -75,7 +75,8 @@ bool is_vendor_call(std::string_view function) {
 
 }  // namespace
 
-Places::Places(const model::Tables& tables) : tables_(tables), symbolizer_(tables) {
+Places::Places(const model::Tables& tables, FrameView view)
+    : tables_(tables), view_(view), symbolizer_(tables) {
   for (const model::Kernel& kernel : tables.kernels()) {
     if (kernel.name != 0) kernel_names_.insert(symbols::demangle(tables.string(kernel.name)));
   }
@@ -100,25 +101,47 @@ bool Places::is_users(const symbols::ResolvedFrame& frame) const {
                       [&](auto part) { return frame.file.find(part) != std::string::npos; });
 }
 
-Place Places::of(model::StackId stack) {
+bool Places::is_shown(model::FrameId id, const symbols::ResolvedFrame& frame, FrameView view,
+                      bool has_python) const {
+  switch (view) {
+    case FrameView::all:
+      return true;
+    case FrameView::python:
+      return tables_.frames()[id].kind == model::Frame::Kind::python;
+    case FrameView::user:
+      return is_users(frame);
+    case FrameView::folded:
+      break;
+  }
+  return !has_python || !has_any_prefix(base_name(frame.module), kInterpreterModules);
+}
+
+Place Places::shown_as(FrameView view, const model::FrameId* frames, std::size_t count) {
   Place place;
-  std::size_t count = 0;
-  const model::FrameId* frames = tables_.stack(stack, &count);
-  if (stack == 0 || frames == nullptr) return place;
   const bool has_python = std::any_of(frames, frames + count, [this](model::FrameId id) {
     return tables_.frames()[id].kind == model::Frame::Kind::python;
   });
   for (std::size_t i = 0; i < count; ++i) {
     const symbols::ResolvedFrame& frame = symbolizer_.resolve(frames[i]);
-    if (has_python && has_any_prefix(base_name(frame.module), kInterpreterModules)) continue;
+    if (!is_shown(frames[i], frame, view, has_python)) continue;
     if (!place.user_frame && is_users(frame)) place.user_frame = place.frames.size();
     place.frames.push_back(frame);
   }
+  if (view == FrameView::all) return place;
   while (!place.frames.empty() && has_any_prefix(place.frames.back().function, kStartFunctions)) {
     place.frames.pop_back();
   }
   if (place.user_frame && *place.user_frame >= place.frames.size()) place.user_frame.reset();
   return place;
+}
+
+Place Places::of(model::StackId stack) {
+  std::size_t count = 0;
+  const model::FrameId* frames = tables_.stack(stack, &count);
+  if (stack == 0 || frames == nullptr) return {};
+  Place place = shown_as(view_, frames, count);
+  const bool is_selective = view_ == FrameView::python || view_ == FrameView::user;
+  return place.frames.empty() && is_selective ? shown_as(FrameView::folded, frames, count) : place;
 }
 
 std::vector<analysis::GapGroup> joined_by_line(const std::vector<analysis::GapGroup>& groups,

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <unordered_set>
@@ -23,14 +24,21 @@ struct Place {
   std::optional<std::size_t> user_frame;       ///< index of the line to look at; empty: none found
 };
 
+/// Which frames of a stack are shown. The line to look at is the innermost of the user's in view.
+enum class FrameView : std::uint8_t {
+  folded,  ///< all but the frames between an interpreter's functions and the ones it runs
+  all,     ///< these as well, and how every thread and program begins
+  python,  ///< Python functions alone; stacks without any are shown folded
+  user,    ///< the user's own alone; stacks without any are shown folded
+};
+
 /// Context: tool.
 class Places : public analysis::FrameNames {
  public:
   /// `tables` must outlive this object.
-  explicit Places(const model::Tables& tables);
+  explicit Places(const model::Tables& tables, FrameView view = FrameView::folded);
 
-  /// Names the frames of a stack, without the C library's start of program or thread; no frames if
-  /// `stack` is 0 or unknown.
+  /// Names the frames of a stack that the view shows; no frames if `stack` is 0 or unknown.
   Place of(model::StackId stack);
   /// The same names for the analysis.
   Name name_of(model::FrameId frame) override;
@@ -40,8 +48,12 @@ class Places : public analysis::FrameNames {
 
  private:
   bool is_users(const symbols::ResolvedFrame& frame) const;
+  bool is_shown(model::FrameId id, const symbols::ResolvedFrame& frame, FrameView view,
+                bool has_python) const;
+  Place shown_as(FrameView view, const model::FrameId* frames, std::size_t count);
 
   const model::Tables& tables_;
+  FrameView view_;
   symbols::Symbolizer symbolizer_;
   // nvcc gives each kernel a host function of the same name that launches it: no one's own code.
   std::unordered_set<std::string> kernel_names_;

@@ -19,6 +19,7 @@
 #include "libgpuidle/report/format.h"
 #include "libgpuidle/report/text_report.h"
 #include "tools/gpuidle/command.h"
+#include "tools/gpuidle/frames_option.h"
 
 namespace gpuidle::cli {
 namespace {
@@ -27,6 +28,7 @@ struct ExportOptions {
   std::string input;
   std::string format;
   std::string output;
+  FramesOption frames;
 
   bool is_to_stdout() const { return output == "-"; }
 };
@@ -107,7 +109,7 @@ Exported export_rows(const model::Recording& recording, report::TimelineFormat* 
 Exported export_stacks(const model::Recording& recording, const ExportOptions& options,
                        OutputFile* output) {
   Exported done;
-  report::Places places(recording.tables());
+  report::Places places(recording.tables(), options.frames.view());
   analysis::Options analysis_options;
   analysis_options.largest_gaps = 0;
   analysis_options.names = &places;
@@ -184,6 +186,7 @@ void add_export(CLI::App& app, int* exit_code) {
   command
       ->add_option("-o,--output", options->output, "The file to write; must not exist; - is stdout")
       ->required();
+  options->frames.add_to(*command);
   command->footer(
       "Flame graphs weigh the stacks at the edges of idle gaps with the gaps' nanoseconds.\n"
       "Exit codes: 0 done, 1 the file cannot be read to its end or the output cannot be written\n"

@@ -31,6 +31,7 @@ CLI::Option* RecordingView::add_options(CLI::App& command, const std::string& wh
   command.add_option("--top", top, "How many " + what + " to show")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
+  frames.add_to(command);
   command.add_flag("--strict", is_strict,
                    "Exit with 3 if records are missing or the program ended abruptly");
   command.footer(
@@ -49,7 +50,7 @@ int show(const RecordingView& view, std::size_t largest_gaps, TextView text, Jso
   if (!opened.ok()) return fail(opened.status());
   const std::unique_ptr<model::Recording> recording = opened.take();
 
-  report::Places places(recording->tables());
+  report::Places places(recording->tables(), view.frames.view());
   analysis::Options options;
   options.largest_gaps = largest_gaps;
   options.names = &places;

@@ -11,6 +11,7 @@
 
 #include "libgpuidle/report/json_report.h"
 #include "libgpuidle/report/text_report.h"
+#include "tools/gpuidle/frames_option.h"
 
 namespace gpuidle::cli {
 
@@ -20,6 +21,7 @@ struct RecordingView {
   std::size_t top = 0;
   bool is_json = false;
   bool is_strict = false;
+  FramesOption frames;
 
   /// `what` is what --top counts. The returned option takes one FILE.
   CLI::Option* add_options(CLI::App& command, const std::string& what);
