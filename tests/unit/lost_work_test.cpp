@@ -20,7 +20,7 @@ void lose(LedgerRecording* recording, LossReason reason, std::uint64_t count) {
   recording->mutable_info().losses.count[static_cast<std::size_t>(reason)] += count;
 }
 
-const analysis::DeviceIdleness& only_device(const analysis::Idleness& found) {
+analysis::DeviceIdleness only_device(const analysis::Idleness& found) {
   REQUIRE(found.devices.size() == 1);
   const analysis::Ledger& ledger = found.devices[0].ledger;
   REQUIRE(ledger.sum_ns() == ledger.wall_ns());
@@ -45,7 +45,7 @@ TEST_CASE("where most records of a queue have no times, their span is neither id
   lose(&recording, LossReason::reversed_timestamp, 1);
   lose(&recording, LossReason::zero_timestamp, 1'004);
   const analysis::Idleness found = recording.analyze();
-  const analysis::Ledger& ledger = only_device(found).ledger;
+  const analysis::Ledger ledger = only_device(found).ledger;
   CHECK(found.lost_launch_count == 1'005);
   CHECK(ledger.compute_ns == us(9) * (10'000 - 1'005));
   // From the first lost launch to the start of the last kernel.
@@ -77,7 +77,7 @@ TEST_CASE("time before a lost launch stays idle, a synchronisation ends the doub
   recording.call("cudaDeviceSynchronize", ApiRole::sync_blocking, us(52), us(70));
   recording.kernel(us(101), us(110), recording.launch(us(100), us(101)));
   lose(&recording, LossReason::cupti_dropped, 1);
-  const analysis::Ledger& ledger = only_device(recording.analyze()).ledger;
+  const analysis::Ledger ledger = only_device(recording.analyze()).ledger;
   CHECK(ledger.not_observed_ns == us(70 - 50));
   CHECK(ledger.idle.total_ns() == us(50 - 10) + us(101 - 70));
   CHECK(ledger.compute_ns == us(18));
@@ -103,7 +103,7 @@ TEST_CASE("recorded work stays busy whatever else may have run beside it", "[ana
   recording.stream = 1;
   recording.kernel(us(101), us(110), recording.launch(us(100), us(101)));
   lose(&recording, LossReason::zero_timestamp, 1);
-  const analysis::Ledger& ledger = only_device(recording.analyze()).ledger;
+  const analysis::Ledger ledger = only_device(recording.analyze()).ledger;
   CHECK(ledger.exposed_copy_ns == us(78));
   CHECK(ledger.not_observed_ns == us(2) + us(11));
   CHECK(ledger.idle.total_ns() == 0);
