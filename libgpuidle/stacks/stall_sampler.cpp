@@ -30,12 +30,16 @@ constexpr std::int64_t kLeastAbsence_ns = kMillisecond_ns;
 constexpr std::int64_t kLooksPerAbsence = 32;
 constexpr std::int64_t kLongestPeriod_ns = kSecond_ns;
 // While nobody is away the threads' words are read this many times less often.
-constexpr std::int64_t kWellFedFactor = 4;
+constexpr std::int64_t kWellFedFactor = 2;
 constexpr int kRoundsUntilWellFed = 8;
 constexpr std::int64_t kChildrenPeriod_ns = kSecond_ns;
 constexpr std::int64_t kClosedPeriod_ns = 200 * kMillisecond_ns;
-// The sampler sleeps this many times as long as it worked: at most 1 % of one processor.
-constexpr std::int64_t kRestPerWork = 99;
+// What the sampler works is 1 % of one processor at most. Time in which it worked less is credit
+// for when it is needed, but no more than this much work: a look costs 0.1 ms, and one look per gap
+// is worth little if the next gap gets none.
+constexpr std::int64_t kTimePerWork = 100;
+constexpr std::int64_t kMostCredit_ns = 50 * kMillisecond_ns;
+constexpr std::int64_t kThrottlingPeriod_ns = 100 * kMillisecond_ns;
 // A thread that is ready answers when it gets a processor. One that does not, several times, has
 // the signal blocked.
 constexpr std::int64_t kAnswerTimeout_ns = 50 * kMillisecond_ns;
@@ -126,6 +130,8 @@ void StallSampler::loop() {
   throttling_.find();
   const std::int64_t period_ns = kSecond_ns / options_.rate_hz;
   int rounds_fed = 0;
+  std::int64_t credit_ns = kMostCredit_ns;
+  std::int64_t last_ns = record::host_now_ns();
   while (stopping_.load(std::memory_order_acquire) == 0) {
     std::int64_t rest_ns = kClosedPeriod_ns;
     const std::int64_t before_ns = own_cpu_ns();
@@ -137,8 +143,11 @@ void StallSampler::loop() {
       const bool is_well_fed = rounds_fed > kRoundsUntilWellFed;
       rest_ns = jittered(is_well_fed ? period_ns * kWellFedFactor : period_ns);
     }
-    const std::int64_t worked_ns = own_cpu_ns() - before_ns;
-    base::futex_wait(stopping_, 0, std::max(rest_ns, worked_ns * kRestPerWork));
+    const std::int64_t now_ns = record::host_now_ns();
+    credit_ns += (now_ns - last_ns) / kTimePerWork - (own_cpu_ns() - before_ns);
+    credit_ns = std::min(credit_ns, kMostCredit_ns);
+    last_ns = now_ns;
+    base::futex_wait(stopping_, 0, std::max(rest_ns, -credit_ns * kTimePerWork));
   }
   signal_.leave();
 }
@@ -193,7 +202,7 @@ void StallSampler::look_at_thread(record::ThreadState& state, Watch& watch,
   take_stack(folder, tid, watch, &look);
   // Back in CUDA: the look came too late for this absence.
   if (state.away_since_ticks.load(std::memory_order_relaxed) != watch.absence_ticks) return;
-  add_counts(look, watch);
+  add_counts(look, now_ticks, watch);
   std::memcpy(sample_.facts.name, look.status.name, sizeof(look.status.name));
   push(folder.pid, tid, watch.last_ticks, now_ticks);
   watch.last_ticks = now_ticks;
@@ -233,7 +242,7 @@ bool StallSampler::take_standing(const ProcFolder& folder, int tid, ThreadLook* 
   }
   const WaitTarget target =
       waits_for_python ? WaitTarget::interpreter_lock : targets_.find(folder, *look);
-  const ThreadLook after = look_at(folder);
+  const ThreadLook after = look_again(folder, *look);
   if (!is_same_standstill(*look, after)) {
     *look = after;
     return false;
@@ -270,16 +279,24 @@ void StallSampler::take_running(const ProcFolder& folder, int tid, Watch& watch,
       restrict(signal_.refusal());
       break;
   }
-  const ThreadLook after = look_at(folder);
+  const ThreadLook after = look_again(folder, *look);
   const bool was_ready_long = after.use.is_known && look->use.is_known &&
                               after.use.wait_ns - look->use.wait_ns >= kReadyIsLong_ns;
   if (was_ready_long) sample_.facts.activity = ThreadActivity::runnable;
-  if (!after.is_gone()) *look = after;
+  look->use = after.use;
 }
 
-void StallSampler::add_counts(const ThreadLook& look, Watch& watch) {
+std::uint64_t StallSampler::throttled_so_far_ns(std::int64_t now_ticks) {
+  if (now_ticks >= next_throttling_ticks_) {
+    next_throttling_ticks_ = now_ticks + to_ticks(kThrottlingPeriod_ns);
+    throttled_ns_ = throttling_.total_ns();
+  }
+  return throttled_ns_;
+}
+
+void StallSampler::add_counts(const ThreadLook& look, std::int64_t look_ticks, Watch& watch) {
   record::SampleFacts& facts = sample_.facts;
-  const std::uint64_t throttled_ns = throttling_.total_ns();
+  const std::uint64_t throttled_ns = throttled_so_far_ns(look_ticks);
   if (watch.has_counts && look.use.is_known) {
     facts.has_counts = true;
     facts.cpu_ns = look.use.cpu_ns - std::min(look.use.cpu_ns, watch.use.cpu_ns);
@@ -322,7 +339,7 @@ void StallSampler::look_at_children(std::int64_t now_ticks) {
       facts.target = targets_.find(folder, look);
       facts.system_call = look.call.is_known ? look.call.number : -1;
     }
-    add_counts(look, child->watch);
+    add_counts(look, now_ticks, child->watch);
     std::memcpy(facts.name, look.status.name, sizeof(look.status.name));
     // A first look tells of no span.
     push(pid, pid, is_new ? now_ticks : child->watch.last_ticks, now_ticks);

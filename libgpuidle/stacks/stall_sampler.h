@@ -79,7 +79,8 @@ class StallSampler {
   bool take_standing(const ProcFolder& folder, int tid, ThreadLook* look);
   void take_running(const ProcFolder& folder, int tid, Watch& watch, ThreadLook* look);
   void look_at_children(std::int64_t now_ticks);
-  void add_counts(const ThreadLook& look, Watch& watch);
+  void add_counts(const ThreadLook& look, std::int64_t look_ticks, Watch& watch);
+  std::uint64_t throttled_so_far_ns(std::int64_t now_ticks);
   void push(int pid, int tid, std::int64_t start_ticks, std::int64_t end_ticks);
   std::int64_t jittered(std::int64_t period_ns);
   void restrict(const char* reason);
@@ -105,6 +106,8 @@ class StallSampler {
   int words_ = 0;
   std::int64_t floor_ticks_ = 0;  // nothing before is told: recording was stopped
   std::int64_t next_children_ticks_ = 0;
+  std::int64_t next_throttling_ticks_ = 0;
+  std::uint64_t throttled_ns_ = 0;
   std::uint64_t random_ = 0x9e3779b97f4a7c15ULL;
   Throttling throttling_;
 };

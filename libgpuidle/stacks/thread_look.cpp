@@ -140,6 +140,12 @@ ThreadLook look_at(const ProcFolder& folder) {
   ThreadLook look;
   char text[512];
   look.status = parse_thread_status({text, read_proc(folder, "stat", text, sizeof(text))});
+  return look_again(folder, look);
+}
+
+ThreadLook look_again(const ProcFolder& folder, const ThreadLook& before) {
+  ThreadLook look = before;
+  char text[512];
   look.use = parse_processor_use({text, read_proc(folder, "schedstat", text, sizeof(text))});
   look.call = parse_call_state({text, read_proc(folder, "syscall", text, sizeof(text))});
   return look;

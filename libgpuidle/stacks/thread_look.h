@@ -64,6 +64,8 @@ struct ThreadLook {
 
 /// Three files, 15 us. Context: sampler.
 ThreadLook look_at(const ProcFolder& folder);
+/// As `before`, with the system call and the processor use of this moment. Context: sampler.
+ThreadLook look_again(const ProcFolder& folder, const ThreadLook& before);
 
 /// True if the thread has stood still between the two looks.
 bool is_same_standstill(const ThreadLook& before, const ThreadLook& after);

@@ -5,7 +5,7 @@
 set(room ${CMAKE_SOURCE_DIR}/libgpuidle/stacks)
 file(GLOB stacks CONFIGURE_DEPENDS ${room}/*.cpp)
 list(REMOVE_ITEM stacks ${room}/module_map.cpp ${room}/stall_sampler.cpp)
-add_library(python_probe SHARED python_probe.cpp ${stacks}
+add_library(python_probe SHARED python_probe.cpp python_load_probe.cpp ${stacks}
             ${CMAKE_SOURCE_DIR}/libgpuidle/base/own_thread.cpp)
 target_link_libraries(python_probe PRIVATE gpuidle_options ${CMAKE_DL_LIBS} Threads::Threads)
 target_compile_options(python_probe PRIVATE -O2)
@@ -17,4 +17,9 @@ add_library(python_pretender SHARED ${CMAKE_SOURCE_DIR}/tests/unit/python_preten
 target_link_libraries(python_pretender PRIVATE gpuidle_options)
 
 gpuidle_add_process_test(python_frames_test)
+gpuidle_add_process_test(python_load_test)
+add_test(NAME python_load_million_test
+         COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/python_load_test.py million)
+set_tests_properties(python_load_million_test PROPERTIES LABELS "process;slow" TIMEOUT 7200
+  ENVIRONMENT "GPUIDLE_BUILD_DIR=${CMAKE_BINARY_DIR};PYTHONDONTWRITEBYTECODE=1")
 gpuidle_add_process_test(python_loop_test)
