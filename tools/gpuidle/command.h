@@ -41,6 +41,7 @@ void add_info(CLI::App& app, int* exit_code);
 void add_dump(CLI::App& app, int* exit_code);
 void add_convert(CLI::App& app, int* exit_code);
 void add_export(CLI::App& app, int* exit_code);
+void add_diff(CLI::App& app, int* exit_code);
 void add_doctor(CLI::App& app, int* exit_code);
 
 }  // namespace gpuidle::cli

@@ -48,6 +48,7 @@ int run_command_line(int argc, char** argv) {
   add_dump(app, &exit_code);
   add_convert(app, &exit_code);
   add_export(app, &exit_code);
+  add_diff(app, &exit_code);
   add_doctor(app, &exit_code);
   try {
     app.parse(argc, argv);

@@ -24,20 +24,24 @@ report::ColorMode color_mode_of(const std::string& word) {
 
 CLI::Option* RecordingView::add_options(CLI::App& command, const std::string& what) {
   CLI::Option* files = command.add_option("FILE", paths, kRecordingHelp)->required()->expected(1);
-  command.add_flag("--json", is_json, "One JSON document instead of text");
-  command.add_option("--color", color, "auto: if stdout is a terminal and NO_COLOR is not set")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->capture_default_str();
   command.add_option("--top", top, "How many " + what + " to show")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   frames.add_to(command);
+  add_output_options(command);
+  return files;
+}
+
+void RecordingView::add_output_options(CLI::App& command) {
+  command.add_flag("--json", is_json, "One JSON document instead of text");
+  command.add_option("--color", color, "auto: if stdout is a terminal and NO_COLOR is not set")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str();
   command.add_flag("--strict", is_strict,
                    "Exit with 3 if records are missing or the program ended abruptly");
   command.footer(
       "Exit codes: 0 done, 1 the file cannot be read, 2 usage, 3 incomplete and --strict,\n"
       "5 not a recording or of an unknown version, 6 the recording says nothing about a GPU.");
-  return files;
 }
 
 bool wants_color(const RecordingView& view) {

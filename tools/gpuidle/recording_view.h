@@ -25,6 +25,8 @@ struct RecordingView {
 
   /// `what` is what --top counts. The returned option takes one FILE.
   CLI::Option* add_options(CLI::App& command, const std::string& what);
+  /// --json, --color, --strict and the exit codes alone.
+  void add_output_options(CLI::App& command);
 };
 
 using TextView = std::string (*)(const report::ReportInput&, report::Places&, const report::Style&);
