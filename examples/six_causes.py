@@ -3,8 +3,9 @@
 
 The device computes for 2 ms a step and then waits for the host, which on each step does one of six
 things longer than that. With a file name as argument the program writes there what it measured
-itself: for each cause its line, how often it came and for how long it left the device idle. That
-is the truth that a report can be held against.
+itself: for each cause its line, how often it came, for how long it left the device idle, and how uncertain
+that is because the program was kept from the processor while it launched. That is the truth that a
+report can be held against.
 """
 
 import ctypes
@@ -108,18 +109,23 @@ class Meter:
 
     def __init__(self, gpu):
         self.gpu = gpu
-        self.costs = {name: {"cost_ns": 0, "count": 0} for name in COSTS_NS}
+        self.costs = {name: {"cost_ns": 0, "count": 0, "uncertain_ns": 0} for name in COSTS_NS}
         self.cause = None
         self.idle_since_ns = 0
+        self.uncertain_ns = 0
 
     def launch(self):
-        now_ns = time.monotonic_ns()
+        before_ns = time.monotonic_ns()
+        self.gpu.launch_step()
+        # The device began somewhere in between.
+        uncertain_ns = time.monotonic_ns() - before_ns
         if self.cause is not None:
             cost = self.costs[self.cause]
-            cost["cost_ns"] += max(0, now_ns - self.idle_since_ns)
+            cost["cost_ns"] += max(0, before_ns - self.idle_since_ns)
             cost["count"] += 1
-        self.gpu.launch_step()
-        self.idle_since_ns = now_ns + KERNEL_NS
+            cost["uncertain_ns"] += self.uncertain_ns + uncertain_ns
+        self.idle_since_ns = before_ns + KERNEL_NS
+        self.uncertain_ns = uncertain_ns
         self.cause = None
 
     def is_due(self, name):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """examples/six_causes.py under `gpuidle run`: each planted cause at its line, in order, at its cost.
 
-The program measures itself what each cause costs; the recording has to say the same to 2 %. A gap
+The program measures itself what each cause costs, and how uncertain its own clock was; beyond that
+the recording has to say the same to 2 %. A gap
 that opened inside of a blocking call belongs to that call's line, any other to the line that the
 samples in it show for most of its time.
 """
@@ -14,9 +15,9 @@ import run_simulated as sim
 from sampled import Samples
 
 PROGRAM = sim.SOURCE / "examples/six_causes.py"
-# On a busy machine the program itself is kept from the processor, also between its clock and its
-# launches; the best of a few runs counts.
-MOST_RUNS = 4
+# On a busy machine the sampler is kept from the processor for longer than a gap; the best of a few
+# runs counts.
+MOST_RUNS = 5
 TOLERANCE = 0.02
 LEAST_GAP_NS = 1_000_000  # shorter ones are what launching is made of
 
@@ -66,13 +67,18 @@ class SixCauses(sim.TestCase):
         self.assertEqual(done.status, 0, done.stderr)
         truth = json.loads(truth_file.read_text())["causes"]
         lost, unknown_ns, coverage = self.lost_by_line(trace)
-        worst = max(abs(lost.get(row["line"], 0) / row["cost_ns"] - 1) for row in truth)
+        worst = max(max(0, abs(lost.get(row["line"], 0) - row["cost_ns"]) - row["uncertain_ns"]) /
+                    row["cost_ns"] for row in truth)
+        uncertain = max(row["uncertain_ns"] / row["cost_ns"] for row in truth)
         print(f"CPython {version}: {coverage:.1%} of the idle time is in samples with a line, "
-              f"{unknown_ns / 1e6:.1f} ms have no line, costs differ by {worst:.2%} at most",
+              f"{unknown_ns / 1e6:.1f} ms have no line, costs differ by {worst:.2%} at most (and "
+              f"{uncertain:.2%} of them are uncertain)",
               flush=True)
         found = sorted(lost, key=lost.get, reverse=True)[:len(truth)]
         if found != [row["line"] for row in truth]:
             return f"order: found {lost}, truth {truth}"
+        if uncertain > 0.1:
+            return f"the machine is too busy: the program's own times are uncertain by {uncertain:.0%}"
         if worst > TOLERANCE or coverage < 0.5:
             return f"costs: found {lost}, truth {truth}, coverage {coverage:.1%}"
         return ""
