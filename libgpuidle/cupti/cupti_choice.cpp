@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libgpuidle/cupti/cupti_choice.h"
 
+#include <dlfcn.h>
 #include <link.h>
 
 #include <cstdlib>
@@ -88,6 +89,16 @@ MappedCuda mapped_cuda() {
   MappedCuda mapped;
   dl_iterate_phdr(&note_library, &mapped);
   return mapped;
+}
+
+int mapped_driver_major() {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  if (driver == nullptr) return 0;
+  auto* get_version = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDriverGetVersion"));
+  int version = 0;
+  if (get_version == nullptr || get_version(&version) != 0) version = 0;
+  dlclose(driver);  // gives the reference back; RTLD_NOLOAD took one
+  return version / 1000;
 }
 
 std::vector<std::string> cupti_candidates(const std::string& requested_path,

@@ -20,6 +20,9 @@ struct MappedCuda {
 /// Of this process. Takes the loader's lock. Context: control.
 MappedCuda mapped_cuda();
 
+/// CUDA major of the driver that is mapped, as it reports it; 0 = not known. Context: control.
+int mapped_driver_major();
+
 /// The libraries to try, in order. `requested_path` (GPUIDLE_CUPTI_LIBRARY) is the only one if not
 /// empty. A mapped CUPTI is the only one too: opening a second one beside it would decide which
 /// file its first user gets. Else the neighbours of the mapped CUDA runtime, then the loader's

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libgpuidle/cupti/cupti_source.h"
 
+#include <unistd.h>
+
 #include <cerrno>
+#include <cstring>
 #include <new>
 #include <string_view>
 
@@ -14,6 +17,8 @@
 
 namespace gpuidle::cupti {
 namespace {
+
+constexpr std::int64_t kYieldTimeout_ns = 1'000'000'000;
 
 constexpr CUpti_CallbackDomain kDomains[] = {CUPTI_CB_DOMAIN_RUNTIME_API,
                                              CUPTI_CB_DOMAIN_DRIVER_API};
@@ -32,10 +37,19 @@ base::Status CuptiSource::error(const char* call, CUptiResult result) const {
 }
 
 void CuptiSource::give_up() {
-  if (subscriber_ == nullptr) return;
+  if (!has_seat_.exchange(false)) return;  // somebody else is at it, or did it
   for (const ActivityKindRow& row : kActivityKinds) api_.disable(row.kind);
   api_.unsubscribe(subscriber_);
-  subscriber_ = nullptr;
+}
+
+void CuptiSource::yield_to(const char* name) noexcept {
+  if (!has_seat_.load() || owner_pid_.load() != static_cast<std::int32_t>(getpid())) return;
+  if (is_yielding_.exchange(true)) return;
+  // The other client drops buffers that it does not know, so ours must come back before.
+  wait_for_flush(request_flush(false), kYieldTimeout_ns);
+  give_up();
+  std::strncpy(yielded_to_.data(), name, yielded_to_.size() - 1);
+  yielded_ns_.store(record::host_now_ns(), std::memory_order_release);
 }
 
 base::Status CuptiSource::start(const std::string& requested_path, int driver_major) {
@@ -43,6 +57,7 @@ base::Status CuptiSource::start(const std::string& requested_path, int driver_ma
   if (!buffers_.prepare(&count_records)) {
     return {base::StatusCode::unavailable, "no memory for CUPTI's activity buffers"};
   }
+  owner_pid_.store(static_cast<std::int32_t>(getpid()));
   std::string why_not_shared;
   if (subscribe_shared()) {
     const base::Status shared = switch_on();
@@ -88,6 +103,7 @@ bool CuptiSource::subscribe_shared() {
     return false;
   }
   api_.shared_subscriber = subscriber_;
+  has_seat_.store(true);
   return true;
 }
 
@@ -112,7 +128,10 @@ std::string CuptiSource::seat_holder() {
 
 base::Status CuptiSource::subscribe_alone() {
   const CUptiResult result = api_.subscribe(&subscriber_, &on_callback, this);
-  if (result == CUPTI_SUCCESS) return {};
+  if (result == CUPTI_SUCCESS) {
+    has_seat_.store(true);
+    return {};
+  }
   subscriber_ = nullptr;
   std::string message = "cuptiSubscribe failed with " + api_.describe(result);
   if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
@@ -256,7 +275,10 @@ void CuptiSource::flush_loop() {
       continue;
     }
     const bool forced = forced_.load(std::memory_order_relaxed);
-    api_.activity_flush_all(forced ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
+    // Another client's buffers are not ours to flush.
+    if (yielded_ns() == 0) {
+      api_.activity_flush_all(forced ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
+    }
     flushes_done_.store(wanted, std::memory_order_release);
     base::futex_wake(flushes_done_);
   }
@@ -265,7 +287,8 @@ void CuptiSource::flush_loop() {
 std::uint64_t CuptiSource::lost_records() {
   if (is_shared()) return buffers_.lost_records();  // the count has no form for shared subscribers
   std::size_t dropped = 0;  // since the last call: CUPTI's counter resets when it is read
-  if (api_.activity_get_num_dropped_records(nullptr, 0, &dropped) == CUPTI_SUCCESS) {
+  if (yielded_ns() == 0 &&
+      api_.activity_get_num_dropped_records(nullptr, 0, &dropped) == CUPTI_SUCCESS) {
     dropped_records_ += dropped;
   }
   return dropped_records_ + buffers_.lost_records();

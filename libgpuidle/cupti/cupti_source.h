@@ -34,6 +34,16 @@ class CuptiSource {
   /// Buffers that CUPTI still holds stay its own. Context: control | drain.
   void give_up();
 
+  /// Another client of this process, `name`, is about to take CUPTI: what is in flight is flushed,
+  /// the kinds are disabled and the seat is given back. Nothing if we do not have it. Context: any
+  /// host thread, outside CUPTI's callbacks; 1 s at most.
+  void yield_to(const char* name) noexcept;
+  /// When that was, on the host clock; 0 = we have not yielded. From then on nothing is asked of
+  /// CUPTI.
+  std::int64_t yielded_ns() const { return yielded_ns_.load(std::memory_order_acquire); }
+  /// Who it was; valid once yielded_ns() is not 0.
+  const char* yielded_to() const { return yielded_to_.data(); }
+
   /// True if other subscribers may be there beside us.
   bool is_shared() const { return api_.shared_subscriber != nullptr; }
 
@@ -96,6 +106,11 @@ class CuptiSource {
   std::atomic<std::uint32_t> flushes_wanted_{0};  // also the futex the flush thread sleeps on
   std::atomic<std::uint32_t> flushes_done_{0};
   std::atomic<bool> forced_{false};
+  std::atomic<bool> has_seat_{false};
+  std::atomic<std::int32_t> owner_pid_{0};  // a forked child has no part in what its parent enabled
+  std::atomic<bool> is_yielding_{false};
+  std::atomic<std::int64_t> yielded_ns_{0};
+  std::array<char, 256> yielded_to_{};
   std::uint64_t dropped_records_ = 0;  // by CUPTI, summed up
 };
 

@@ -17,6 +17,7 @@
 #include "libgpuidle/base/log.h"
 #include "libgpuidle/base/own_thread.h"
 #include "libgpuidle/base/version.h"
+#include "libgpuidle/cupti/cupti_choice.h"
 #include "libgpuidle/cupti/cupti_source.h"
 #include "libgpuidle/intercept/host_call_sink.h"
 #include "libgpuidle/record/gate.h"
@@ -52,17 +53,6 @@ constexpr std::uint32_t kMaxFileCounter = 1000;
 // which a thread at 300,000 calls/s does not fill its ring, and they take 3 MB.
 constexpr std::size_t kMaxWaitingRecords = 32 * 1024;
 
-// CUDA's major version as the driver reports it, 0 = not known.
-int driver_major() {
-  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  if (driver == nullptr) return 0;
-  auto* get_version = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDriverGetVersion"));
-  int version = 0;
-  if (get_version == nullptr || get_version(&version) != 0) version = 0;
-  dlclose(driver);  // gives the reference back; RTLD_NOLOAD took one
-  return version / 1000;
-}
-
 }  // namespace
 
 struct Session::Parts {
@@ -84,6 +74,7 @@ struct Session::Parts {
   std::int64_t last_good_flush_ns = 0;
   std::int64_t last_write_ns = 0;
   bool has_failed = false;
+  bool has_noted_yield = false;
   bool has_noted_python = false;         // said why there are no Python frames
   bool has_noted_sampler = false;        // said why some samples have no stacks
   std::vector<model::Unobserved> spans;  // in which the program had stopped the recording
@@ -270,7 +261,8 @@ void Session::choose_source() {
 
 std::string Session::start_cupti() {
   cupti::CuptiSource& source = cupti::CuptiSource::instance();
-  const base::Status status = source.start(parts_->config.cupti_library, driver_major());
+  const base::Status status =
+      source.start(parts_->config.cupti_library, cupti::mapped_driver_major());
   if (!status.ok()) return status.message();
   parts_->info.settings.push_back("CUPTI=" + source.release());
   parts_->device = std::make_unique<DeviceDrain>(source, parts_->tables);
@@ -285,9 +277,10 @@ std::string Session::start_interposition() {
   Dl_info own{};
   void* program = dlopen(nullptr, RTLD_NOW);
   const void* first_dlsym = program == nullptr ? nullptr : dlsym(program, "dlsym");
-  const bool is_preloaded = first_dlsym != nullptr && dladdr(first_dlsym, &found) != 0 &&
-                            dladdr(reinterpret_cast<const void*>(&driver_major), &own) != 0 &&
-                            found.dli_fbase == own.dli_fbase;
+  const bool is_preloaded =
+      first_dlsym != nullptr && dladdr(first_dlsym, &found) != 0 &&
+      dladdr(reinterpret_cast<const void*>(&Session::drain_loop), &own) != 0 &&
+      found.dli_fbase == own.dli_fbase;
   if (program != nullptr) dlclose(program);
   if (!is_preloaded) {
     return "the library was not preloaded, so host calls cannot be seen without CUPTI (use "
@@ -325,6 +318,7 @@ void Session::loop() {
   while (finishing_.load(std::memory_order_acquire) == 0) {
     base::futex_wait(wake_, wake_.load(std::memory_order_relaxed), kTick_ns);
     update_stopped_spans();
+    note_yield();
     parts.host->drain(parts.slice);
     drain_samples();
     if (parts.device) parts.device->drain(parts.slice, parts.session_start_ns);
@@ -353,6 +347,11 @@ void Session::loop() {
   if (parts.device) {
     parts.device->drain(parts.slice, parts.session_start_ns);
     parts.device->finish(parts.gap_threshold_ns, parts.slice);
+    note_yield();
+    if (const std::int64_t since_ns = cupti::CuptiSource::instance().yielded_ns(); since_ns != 0) {
+      const model::StringId reason = parts.tables.intern("another profiler has CUPTI");
+      parts.slice.unobserved.push_back({since_ns, record::host_now_ns(), reason});
+    }
   }
   write(record::host_now_ns());
   close_file();
@@ -371,6 +370,18 @@ void Session::update_stopped_spans() {
     parts.new_spans.clear();
   }
   if (parts.device) parts.device->set_stopped(parts.spans);
+}
+
+// The device is not watched from then on; host calls go on by the hooks, where we are preloaded.
+void Session::note_yield() {
+  Parts& parts = *parts_;
+  const cupti::CuptiSource& source = cupti::CuptiSource::instance();
+  if (!parts.device || parts.has_noted_yield || source.yielded_ns() == 0) return;
+  parts.has_noted_yield = true;
+  const std::string why_no_calls = start_interposition();
+  parts.info.warnings.push_back("CUPTI was handed over to " + std::string(source.yielded_to()) +
+                                ", the device is not recorded from there on" +
+                                (why_no_calls.empty() ? "" : "; " + why_no_calls));
 }
 
 void Session::on_flush_due(std::int64_t now_ns) {

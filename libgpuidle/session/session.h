@@ -61,6 +61,7 @@ class Session {
   static void drain_loop(void* self);
   void loop();
   void update_stopped_spans();
+  void note_yield();
   void on_flush_due(std::int64_t now_ns);
   void on_flush_done();
   void last_flush();

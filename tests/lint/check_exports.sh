@@ -10,8 +10,12 @@ library="${1:?usage: check_exports.sh LIBGPUIDLE.SO ROOT}"
 root="${2:?usage: check_exports.sh LIBGPUIDLE.SO ROOT}"
 
 # dlsym: programs that look CUDA up at run time; _exit, _Exit: ends that run no destructor;
-# InitializeInjection: CUDA_INJECTION64_PATH; the rest is asked by the sanitizers' runtimes.
+# InitializeInjection: CUDA_INJECTION64_PATH; __*: asked by the
+# sanitizers' runtimes; cupti*: another profiler begins.
 doors='dlsym
+cuptiSubscribe
+cuptiSubscribe_v2
+cuptiActivityRegisterCallbacks
 _exit
 _Exit
 InitializeInjection

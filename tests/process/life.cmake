@@ -11,6 +11,9 @@ gpuidle_add_life_program(life_processes life_processes.cpp)
 gpuidle_add_life_program(life_endings life_endings.cpp)
 gpuidle_add_life_program(life_threads life_threads.cpp)
 
+gpuidle_add_life_program(life_late_client life_late_client.cpp)
+target_link_libraries(life_late_client PRIVATE simcupti)
+
 # CUDA by unusual doors.
 add_library(life_plugin MODULE life_plugin.cpp)
 target_link_libraries(life_plugin PRIVATE gpuidle_options simcuda simcudart Threads::Threads)
@@ -39,3 +42,4 @@ gpuidle_add_process_test(life_loading_test)
 gpuidle_add_process_test(life_surroundings_test)
 gpuidle_add_process_test(doctor_test)
 gpuidle_add_process_test(cupti_releases_test)
+gpuidle_add_process_test(life_profiler_test)
