@@ -153,18 +153,19 @@ class Analyzer : public model::SliceVisitor {
   Idleness counts_;                     // only the counts
 };
 
-// Two visitors for the price of one pass.
-class Both : public model::SliceVisitor {
+// Several visitors for the price of one pass.
+class Together : public model::SliceVisitor {
  public:
-  Both(model::SliceVisitor* first, model::SliceVisitor* second) : first_(first), second_(second) {}
+  Together(model::SliceVisitor* first, const std::vector<model::SliceVisitor*>& others)
+      : first_(first), others_(others) {}
   void on_slice(const model::Slice& slice) override {
     first_->on_slice(slice);
-    if (second_ != nullptr) second_->on_slice(slice);
+    for (model::SliceVisitor* other : others_) other->on_slice(slice);
   }
 
  private:
   model::SliceVisitor* first_;
-  model::SliceVisitor* second_;
+  const std::vector<model::SliceVisitor*>& others_;
 };
 
 std::optional<double> ratio_of(std::int64_t part_ns, const Ledger& ledger) {
@@ -207,7 +208,7 @@ base::Status analyze(const model::Recording& recording, const Options& options, 
   base::Status status;
   if (lacks_device_records(recording.info().losses)) status = find_lost_work(recording, &lost);
   Analyzer analyzer(recording, options, lost);
-  Both visitors(&analyzer, options.also);
+  Together visitors(&analyzer, options.also);
   if (status.ok()) status = recording.visit(visitors);
   *found = analyzer.finish();
   return status;

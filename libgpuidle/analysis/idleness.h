@@ -221,7 +221,7 @@ struct Options {
   GapSink* gaps = nullptr;        ///< who else wants the gaps, if anybody
   FrameNames* names = nullptr;    ///< names native frames; nullptr: they give nothing away
   /// Who else wants the slices, if anybody: reading a recording costs more than looking at it.
-  model::SliceVisitor* also = nullptr;
+  std::vector<model::SliceVisitor*> also;
 };
 
 /// One pass over all records; memory is bounded by the dictionaries and fixed windows. The status

@@ -72,6 +72,8 @@ class SyntheticRecording : public model::Recording {
     }
     length_ns_ = std::max(device_ns, host_ns) + 10'000;
     slice_.end_ns = length_ns_;
+    info_.recording_start_ns = 0;
+    info_.recording_end_ns = static_cast<std::int64_t>(slices) * length_ns_;
   }
 
   base::Status visit(model::SliceVisitor& visitor) const override {

@@ -137,7 +137,7 @@ class FillRecording : public LedgerRecording {
     analysis::DeviceUseMeter meter(*this);
     analysis::Options options;
     options.gaps = &meter;
-    options.also = &meter;
+    options.also = {&meter};
     analysis::Idleness found;
     REQUIRE(analysis::analyze(*this, options, &found).ok());
     const analysis::DeviceUse use = meter.finish();

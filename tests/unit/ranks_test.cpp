@@ -39,7 +39,7 @@ class RankRecording : public LedgerRecording {
     analysis::CollectiveMeter meter(*this);
     analysis::Options options;
     options.gaps = &meter;
-    options.also = &meter;
+    options.also = {&meter};
     analysis::Idleness found;
     REQUIRE(analysis::analyze(*this, options, &found).ok());
     meter.finish();

@@ -14,6 +14,7 @@
 #include "libgpuidle/report/format.h"
 #include "libgpuidle/trace/trace_writer.h"
 #include "tools/gpuidle/command.h"
+#include "tools/gpuidle/progress_line.h"
 
 namespace gpuidle::cli {
 namespace {
@@ -63,6 +64,7 @@ base::Status write_end(const model::RecordingInfo& info, trace::TraceWriter* wri
 }
 
 int convert(const ConvertOptions& options) {
+  ProgressLine progress("converting " + options.input);
   base::Result<std::unique_ptr<model::Recording>> opened = import::open_recording(options.input);
   if (!opened.ok()) return fail(opened.status());
   const std::unique_ptr<model::Recording> recording = opened.take();
@@ -82,6 +84,7 @@ int convert(const ConvertOptions& options) {
     ::unlink(options.output.c_str());
     return fail(status);
   }
+  progress.end();
   for (const std::string& warning : recording->info().warnings) {
     std::fprintf(stderr, "gpuidle: warning: %s\n", report::elide(warning, 400).c_str());
   }

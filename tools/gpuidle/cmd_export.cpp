@@ -20,6 +20,7 @@
 #include "libgpuidle/report/text_report.h"
 #include "tools/gpuidle/command.h"
 #include "tools/gpuidle/frames_option.h"
+#include "tools/gpuidle/progress_line.h"
 
 namespace gpuidle::cli {
 namespace {
@@ -140,6 +141,7 @@ Exported export_recording(const model::Recording& recording, const ExportOptions
 }
 
 int run_export(const ExportOptions& options) {
+  ProgressLine progress("exporting " + options.input);
   base::Result<std::unique_ptr<model::Recording>> opened = import::open_recording(options.input);
   if (!opened.ok()) return fail(opened.status());
   const std::unique_ptr<model::Recording> recording = opened.take();
@@ -148,6 +150,7 @@ int run_export(const ExportOptions& options) {
 
   const Exported done = export_recording(*recording, options, &output);
   const base::Status written = output.close();
+  progress.end();
   if (!written.ok() || !done.read_status.ok()) {
     output.remove();
     return fail(written.ok() ? done.read_status : written);

@@ -18,6 +18,7 @@
 #include "libgpuidle/report/words.h"
 #include "libgpuidle/trace/trace_file_facts.h"
 #include "tools/gpuidle/command.h"
+#include "tools/gpuidle/progress_line.h"
 #include "tools/gpuidle/record_words.h"
 
 namespace gpuidle::cli {
@@ -305,6 +306,7 @@ std::string json_info(const Facts& facts) {
 }
 
 int show_info(const InfoOptions& options) {
+  ProgressLine progress("reading " + options.path);
   base::Result<std::unique_ptr<model::Recording>> opened = import::open_recording(options.path);
   if (!opened.ok()) return fail(opened.status());
   const std::unique_ptr<model::Recording> recording = opened.take();
@@ -314,6 +316,7 @@ int show_info(const InfoOptions& options) {
     base::Result<trace::TraceFileFacts> file = trace::read_file_facts(options.path);
     if (file.ok()) facts.file = file.take();
   }
+  progress.end();
   const std::string shown = options.is_json ? json_info(facts) : text_info(facts);
   const bool is_written = std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size();
   if (!is_written || std::fflush(stdout) != 0) {

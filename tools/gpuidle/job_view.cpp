@@ -18,6 +18,7 @@
 #include "libgpuidle/report/job_report.h"
 #include "libgpuidle/symbols/demangle.h"
 #include "tools/gpuidle/command.h"
+#include "tools/gpuidle/progress_line.h"
 
 namespace gpuidle::cli {
 namespace {
@@ -81,16 +82,18 @@ analysis::RankTrack track_of(const model::Recording& recording, analysis::Collec
 }
 
 base::Status add_recording(const std::string& path, Job* job) {
+  ProgressLine progress("reading " + path);
   base::Result<std::unique_ptr<model::Recording>> opened = import::open_recording(path);
   if (!opened.ok()) return opened.status();
   const std::unique_ptr<model::Recording> recording = opened.take();
+  progress.follow(recording->info());
   report::Places places(recording->tables());
   analysis::CollectiveMeter meter(*recording);
   analysis::Options options;
   options.largest_gaps = 0;
   options.names = &places;
   options.gaps = &meter;
-  options.also = &meter;
+  options.also = {&meter, &progress};
   report::JobMember member;
   member.path = path;
   const base::Status read = analysis::analyze(*recording, options, &member.found);

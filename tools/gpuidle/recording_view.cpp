@@ -10,6 +10,7 @@
 #include "libgpuidle/import/open_recording.h"
 #include "libgpuidle/report/terminal.h"
 #include "tools/gpuidle/command.h"
+#include "tools/gpuidle/progress_line.h"
 
 namespace gpuidle::cli {
 namespace {
@@ -49,18 +50,20 @@ bool wants_color(const RecordingView& view) {
 }
 
 int show(const RecordingView& view, std::size_t largest_gaps, TextView text, JsonView json) {
+  ProgressLine progress("reading " + view.paths.front());
   base::Result<std::unique_ptr<model::Recording>> opened =
       import::open_recording(view.paths.front());
   if (!opened.ok()) return fail(opened.status());
   const std::unique_ptr<model::Recording> recording = opened.take();
 
+  progress.follow(recording->info());
   report::Places places(recording->tables(), view.frames.view());
   analysis::Options options;
   options.largest_gaps = largest_gaps;
   options.names = &places;
   analysis::DeviceUseMeter meter(*recording);
   options.gaps = &meter;
-  options.also = &meter;
+  options.also = {&meter, &progress};
   analysis::Idleness found;
   const base::Status read_status = analysis::analyze(*recording, options, &found);
   const analysis::DeviceUse use = meter.finish();
@@ -68,6 +71,7 @@ int show(const RecordingView& view, std::size_t largest_gaps, TextView text, Jso
   const std::vector<analysis::GapGroup> origins = report::joined_by_line(found.groups, places);
   const report::ReportInput input{*recording,  found,    findings, origins,
                                   read_status, view.top, &use};
+  progress.end();
   const report::Style style(wants_color(view));
   const std::string shown = view.is_json ? json(input, places) : text(input, places, style);
   const bool is_written = std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size();
