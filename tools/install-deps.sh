@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Installs the Debian or Ubuntu packages that the build needs and that are missing; does nothing,
-# and needs no rights, where all are there. `install-deps.sh test` adds what only the tests need.
+# and needs no rights, where all are there. `install-deps.sh test` adds what only the tests need,
+# `install-deps.sh slow` also PyTorch, in which the slow tests take stacks.
 # Called by demo.sh and test.sh; may be run again at any time.
 set -euo pipefail
 
@@ -12,6 +13,7 @@ build_packages=(
   libzstd-dev libdeflate-dev libsqlite3-dev libunwind-dev libdw-dev libelf-dev libboost-dev catch2
 )
 test_packages=(libbenchmark-dev strace clang clang-format-14)
+slow_packages=(python3-torch)
 
 stop() {
   echo "install-deps: $*" >&2
@@ -23,7 +25,8 @@ command -v dpkg-query >/dev/null ||
     "${build_packages[*]}"
 
 wanted=("${build_packages[@]}")
-[[ "${1:-}" == test ]] && wanted+=("${test_packages[@]}")
+[[ "${1:-}" == test || "${1:-}" == slow ]] && wanted+=("${test_packages[@]}")
+[[ "${1:-}" == slow ]] && wanted+=("${slow_packages[@]}")
 # The wheels of the CUDA toolkit are fetched with pip, and only where there is no toolkit.
 [[ "${GPUIDLE_CUDA_FROM_WHEELS:-0}" == 1 ]] || command -v nvcc >/dev/null ||
   [[ -x /usr/local/cuda/bin/nvcc ]] || [[ -x "${CUDA_HOME:-/nonexistent}/bin/nvcc" ]] ||

@@ -5,7 +5,8 @@
 # or with sudo.
 #   tools/test.sh            every test but the slow ones (release), the unit tests under Address- and
 #                            UndefinedBehaviorSanitizer (dev), the recorder's under ThreadSanitizer
-#   tools/test.sh slow       a minute of each fuzz target
+#   tools/test.sh slow       what takes long: a million samples of each Python, NVIDIA's own CUPTI of many
+#                            releases (fetched), thousands of attaches, a minute of each fuzz target
 #   tools/test.sh release    one preset alone: release, dev, tsan or fuzz
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -33,11 +34,12 @@ case "$what" in
 esac
 
 echo "==> packages" >&2
-tools/install-deps.sh test
+if [[ "$what" == slow ]]; then tools/install-deps.sh slow; else tools/install-deps.sh test; fi
 case "$what" in
   all | release) check release "" --label-exclude "^slow$" ;;&
   all | dev) check dev gpuidle_unit_tests --label-regex "^unit$" --label-exclude "^slow$" ;;&
   all | tsan) check tsan gpuidle_recorder_tests --label-regex "^recorder$" --label-exclude "^slow$" ;;&
+  slow) check release "" --label-regex "^slow$|^python$" ;;&
   slow | fuzz) check fuzz gpuidle_fuzzers --label-regex "^fuzz$" ;;
 esac
 

@@ -16,7 +16,8 @@ target_link_options(python_probe PRIVATE -static-libstdc++ -static-libgcc -Wl,-z
 add_library(python_pretender SHARED ${CMAKE_SOURCE_DIR}/tests/unit/python_pretender.cpp)
 target_link_libraries(python_pretender PRIVATE gpuidle_options)
 
-gpuidle_add_process_test(python_frames_test)
+# Label torch: with PyTorch at hand these do more.
+gpuidle_add_process_test(python_frames_test LABELS torch)
 gpuidle_add_process_test(python_load_test)
 add_test(NAME python_load_million_test
          COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/python_load_test.py million)
