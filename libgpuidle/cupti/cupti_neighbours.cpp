@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 
 #include <cerrno>
+#include <cstring>
 #include <string>
 
 #include "libgpuidle/cupti/cupti_api.h"
@@ -31,11 +32,13 @@ Function real(const char* name) {
   return reinterpret_cast<Function>(found);
 }
 
-// `caller` is an address in the client. Nothing is given up for one who shares.
+// `caller` is an address in the client. Nothing is given up for one who shares, or for CUPTI
+// itself.
 void make_room(const void* caller) noexcept {
-  const int host_errno = errno;
   Dl_info info{};
   const char* name = dladdr(caller, &info) != 0 ? info.dli_fname : nullptr;
+  if (name != nullptr && std::strstr(name, "libcupti.so") != nullptr) return;
+  const int host_errno = errno;
   CuptiSource::instance().yield_to(name == nullptr ? "another CUPTI client" : name);
   errno = host_errno;
 }

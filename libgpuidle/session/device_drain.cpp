@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "libgpuidle/base/log.h"
 #include "libgpuidle/record/host_call_recorder.h"
 
 namespace gpuidle::session {
@@ -11,6 +12,19 @@ namespace {
 
 // Clock error and interpolation may put a true record a little outside the session.
 constexpr std::int64_t kSlack_ns = 1'000'000'000;
+// Of so many records, one in so many may be bad before it is said.
+constexpr std::uint64_t kWatchedRecords = 1000;
+constexpr std::uint64_t kWorstBadShare = 10;
+
+std::uint64_t impossible_times(const model::Losses& losses) {
+  std::uint64_t sum = 0;
+  for (const model::LossReason reason :
+       {model::LossReason::zero_timestamp, model::LossReason::reversed_timestamp,
+        model::LossReason::outside_session}) {
+    sum += losses.count[static_cast<std::size_t>(reason)];
+  }
+  return sum;
+}
 
 }  // namespace
 
@@ -42,9 +56,30 @@ bool DeviceDrain::is_inside_session(const model::DeviceActivity& activity,
   });
 }
 
+// Device memory that runs out under hours of CUDA graphs, and a clock that another tool has
+// changed, show in nothing but records that cannot be.
+void DeviceDrain::watch_bad_share(std::uint64_t good, std::uint64_t bad) {
+  watched_good_ += good;
+  watched_bad_ += bad;
+  const std::uint64_t watched = watched_good_ + watched_bad_;
+  if (watched < kWatchedRecords) return;
+  if (watched_bad_ * kWorstBadShare > watched) {
+    static base::LogKind bad_share;
+    base::log_once(bad_share, base::LogLevel::warning,
+                   "%llu of the last %llu device records have times that cannot be; they are left "
+                   "out, so the device looks idler than it is (known after hours of CUDA graphs; "
+                   "starting the program anew mends it)",
+                   static_cast<unsigned long long>(watched_bad_),
+                   static_cast<unsigned long long>(watched));
+  }
+  watched_good_ = 0;
+  watched_bad_ = 0;
+}
+
 std::size_t DeviceDrain::drain(model::Slice& slice, std::int64_t session_start_ns) {
   const std::size_t before = slice.activities.size();
   const std::int64_t now_ns = record::host_now_ns();
+  const std::uint64_t bad_before = impossible_times(losses_);
   for (;;) {
     const cupti::ActivityBuffers::Filled filled = source_.buffers().take();
     if (filled.data == nullptr) break;
@@ -66,6 +101,7 @@ std::size_t DeviceDrain::drain(model::Slice& slice, std::int64_t session_start_n
     }
   }
   activities_ += slice.activities.size() - before;
+  watch_bad_share(slice.activities.size() - before, impossible_times(losses_) - bad_before);
   return slice.activities.size() - before;
 }
 

@@ -42,6 +42,7 @@ class DeviceDrain {
 
  private:
   void keep_gaps(std::int64_t least_ns, model::Slice& slice);
+  void watch_bad_share(std::uint64_t good, std::uint64_t bad);
   bool is_inside_session(const model::DeviceActivity& activity, std::int64_t session_start_ns,
                          std::int64_t now_ns);
 
@@ -54,6 +55,9 @@ class DeviceDrain {
   std::vector<model::Unobserved> stopped_;
   model::Losses losses_;
   std::uint64_t activities_ = 0;
+  // Since the last look at their share.
+  std::uint64_t watched_good_ = 0;
+  std::uint64_t watched_bad_ = 0;
 };
 
 }  // namespace gpuidle::session

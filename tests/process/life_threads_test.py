@@ -25,6 +25,15 @@ class Threads(life.TestCase):
         # 2,000 threads; what is kept of each is its row in the thread table.
         self.assertLess(grown, 8192)
 
+    def test_a_large_share_of_impossible_times_is_told_once_while_the_program_runs(self):
+        seen = self.compare([life.PROGRAMS / "life_threads", THREADS, 8],
+                            SIMGPU_DEFAULT_KERNEL="20us", SIMGPU_FAULT="zero_timestamps=2")
+        lines = [line for line in seen.stderr.splitlines() if "gpuidle" in line]
+        self.assertEqual(len(lines), 1, seen.stderr)
+        self.assertRegex(lines[0], r"\d+ of the last \d+ device records have times that cannot be")
+        losses = sim.gpuidle_json("report", seen.trace)["losses"]
+        self.assertGreaterEqual(losses["zero_timestamp"], THREADS / 2)
+
 
 if __name__ == "__main__":
     sim.main()
