@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libgpuidle/stacks/signal_capture.h"
 
-#include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,8 +15,6 @@
 
 namespace gpuidle::stacks {
 namespace {
-
-constexpr int kSignal = SIGURG;
 
 // The one request. The buffers are here and not on the stack of the handler, which may run on a
 // small alternate stack of the program's.

@@ -5,6 +5,8 @@
 // request at a time, in memory that is never freed: a thread may come to its signal late.
 #pragma once
 
+#include <signal.h>
+
 #include <cstdint>
 
 namespace gpuidle::stacks {
@@ -12,6 +14,8 @@ namespace gpuidle::stacks {
 /// Context: sampler; one user at a time.
 class SignalCapture {
  public:
+  static constexpr int kSignal = SIGURG;
+
   enum class Answer : std::uint8_t {
     taken,
     not_in_time,  ///< blocked by the thread, or it did not get a processor

@@ -252,11 +252,22 @@ bool StallSampler::take_standing(const ProcFolder& folder, int tid, ThreadLook* 
   return true;
 }
 
+// A signal that a thread blocks would stay pending, where the program can see it.
+bool StallSampler::takes_signals(const ProcFolder& folder, Watch& watch) {
+  if (watch.asked_ticks != watch.absence_ticks) {
+    watch.asked_ticks = watch.absence_ticks;
+    char text[4096];
+    const std::size_t count = read_proc(folder, "status", text, sizeof(text));
+    watch.is_signal_blocked = parse_is_blocked({text, count}, SignalCapture::kSignal);
+  }
+  return !watch.is_signal_blocked && watch.unanswered < kMaxUnanswered;
+}
+
 void StallSampler::take_running(const ProcFolder& folder, int tid, Watch& watch, ThreadLook* look) {
   sample_.facts.activity = ThreadActivity::running;
   sample_.facts.system_call = -1;
   sample_.facts.target = WaitTarget::unknown;
-  if (watch.unanswered >= kMaxUnanswered) {
+  if (!takes_signals(folder, watch)) {
     unanswered_.fetch_add(1, std::memory_order_relaxed);
     return;
   }

@@ -64,6 +64,8 @@ class StallSampler {
     std::uint64_t major_faults = 0;
     std::uint64_t throttled_ns = 0;
     std::uint32_t unanswered = 0;  // signals in a row
+    std::int64_t asked_ticks = 0;  // absence for which is_signal_blocked was looked up
+    bool is_signal_blocked = false;
   };
   struct ChildWatch {
     int pid = 0;
@@ -77,6 +79,7 @@ class StallSampler {
   void look_at_thread(record::ThreadState& state, Watch& watch, std::int64_t now_ticks);
   void take_stack(const ProcFolder& folder, int tid, Watch& watch, ThreadLook* look);
   bool take_standing(const ProcFolder& folder, int tid, ThreadLook* look);
+  bool takes_signals(const ProcFolder& folder, Watch& watch);
   void take_running(const ProcFolder& folder, int tid, Watch& watch, ThreadLook* look);
   void look_at_children(std::int64_t now_ticks);
   void add_counts(const ThreadLook& look, std::int64_t look_ticks, Watch& watch);

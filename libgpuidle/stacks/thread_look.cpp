@@ -136,6 +136,15 @@ ThreadStatus parse_thread_status(std::string_view text) {
   return status;
 }
 
+bool parse_is_blocked(std::string_view text, int signal) {
+  constexpr std::string_view kWord = "\nSigBlk:\t";
+  const std::size_t at = text.find(kWord);
+  if (at == std::string_view::npos) return false;
+  std::uint64_t mask = 0;
+  return Numbers(text.substr(at + kWord.size())).next(16, &mask) &&
+         (mask >> (signal - 1) & 1u) != 0;
+}
+
 ThreadLook look_at(const ProcFolder& folder) {
   ThreadLook look;
   char text[512];

@@ -55,6 +55,9 @@ struct ThreadStatus {
 };
 ThreadStatus parse_thread_status(std::string_view text);
 
+/// From "status": whether the thread blocks `signal`. False too where it is not told.
+bool parse_is_blocked(std::string_view text, int signal);
+
 struct ThreadLook {
   CallState call;
   ProcessorUse use;

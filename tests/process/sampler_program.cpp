@@ -183,6 +183,19 @@ void use_urgent_signal() {
   check(sigaction(SIGURG, &action, nullptr) == 0, "sigaction");
 }
 
+// What a program that waits for its signals itself does.
+void block_urgent_signal() {
+  sigset_t urgent;
+  sigemptyset(&urgent);
+  sigaddset(&urgent, SIGURG);
+  check(pthread_sigmask(SIG_BLOCK, &urgent, nullptr) == 0, "pthread_sigmask");
+}
+bool is_urgent_signal_pending() {
+  sigset_t pending;
+  check(sigpending(&pending) == 0, "sigpending");
+  return sigismember(&pending, SIGURG) == 1;
+}
+
 sigjmp_buf g_after_fault;
 // A program that lives with faults: its handler, on its own stack, jumps out.
 void run_with_faults(Milliseconds time) {
@@ -223,11 +236,12 @@ Away find_away(const std::string& what) {
   static constexpr struct {
     const char* name;
     Away function;
-  } kAways[] = {{"pipe", wait_in_pipe},   {"socket", wait_in_socket},   {"poll", wait_in_poll},
-                {"epoll", wait_in_epoll}, {"lock", wait_in_lock},       {"file", wait_in_file},
-                {"sleep", wait_in_sleep}, {"child", wait_in_child},     {"loop", run_in_loop},
-                {"urgent", run_in_loop},  {"urgent_late", run_in_loop}, {"faults", run_with_faults},
-                {"loader", run_in_loader}};
+  } kAways[] = {
+      {"pipe", wait_in_pipe},      {"socket", wait_in_socket}, {"poll", wait_in_poll},
+      {"epoll", wait_in_epoll},    {"lock", wait_in_lock},     {"file", wait_in_file},
+      {"sleep", wait_in_sleep},    {"child", wait_in_child},   {"loop", run_in_loop},
+      {"blocked", run_in_loop},    {"urgent", run_in_loop},    {"urgent_late", run_in_loop},
+      {"faults", run_with_faults}, {"loader", run_in_loader}};
   for (const auto& away : kAways) {
     if (what == away.name) return away.function;
   }
@@ -246,12 +260,14 @@ int main(int argc, char** argv) {
   const int steps = std::atoi(argv[2]);
   const Away away = find_away(what);
   if (what == "urgent") use_urgent_signal();
+  if (what == "blocked") block_urgent_signal();
   if (what == "faults") prepare_faults();
   Device device;
   for (int i = 0; i < steps; ++i) {
     device.launch();
     if (what == "urgent_late" && i == steps / 2) use_urgent_signal();
     away(Milliseconds(std::atoi(argv[3])));
+    if (is_urgent_signal_pending()) ++g_urgent;
   }
   device.finish();
   std::printf("%s: %d steps, %u urgent signals\n", what.c_str(), steps, g_urgent.load());

@@ -98,6 +98,14 @@ class Sampler(sim.TestCase):
                 if what == "urgent":
                     self.assertEqual({s["stack"] for s in running}, {0})
 
+    def test_a_thread_that_blocks_the_signal_never_has_it_pending(self):
+        done = self.run_away("blocked")
+        samples = Samples(done.trace)
+        running = [s for s in samples.of_threads if s["activity"] != "waiting"]
+        self.assertGreater(len(running), STEPS // 2)
+        self.assertEqual({s["stack"] for s in running}, {0})
+        self.assertGreaterEqual(samples.head["losses"]["sample_unanswered"], len(running))
+
     def test_a_program_with_its_own_fault_handler_keeps_it(self):
         done = self.run_away("faults")
         self.assertEqual(done.stderr, "")

@@ -51,6 +51,13 @@ TEST_CASE("a status line is read whatever the thread is called", "[sampler]") {
   }
 }
 
+TEST_CASE("a thread's status says which signals it blocks", "[sampler]") {
+  const char* const status = "Name:\tx\nSigPnd:\t0000000000000000\nSigBlk:\t0000000000400000\n";
+  CHECK(parse_is_blocked(status, 23));
+  CHECK_FALSE(parse_is_blocked(status, 22));
+  CHECK_FALSE(parse_is_blocked("Name:\tx\n", 23));
+}
+
 TEST_CASE("processor use has three totals or is not known", "[sampler]") {
   const ProcessorUse use = parse_processor_use("123456789 42 7\n");
   CHECK(use.is_known);
