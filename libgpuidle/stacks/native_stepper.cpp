@@ -154,12 +154,14 @@ bool StackWalker::splice(Walk* walk, Position* at) {
   // anew: in code without frame pointers it holds what it likes.
   int same = i;
   std::uintptr_t bp = at->bp;
+  // A copy of the member: what is written to `walk` could change it, for all the compiler knows.
+  const std::uintptr_t displacement = displacement_;
   for (; same + 1 < last.last; ++same) {
     const Kept& frame = last.at(same);
     if (frame.way != Way::by_rsp && (frame.way != Way::by_rbp || frame.bp != bp)) break;
-    if (word(frame.frame_address - 8) != last.at(same + 1).ip) break;
+    if (load_word(frame.frame_address - 8 + displacement) != last.at(same + 1).ip) break;
     if (frame.saved_rbp != UnwindRule::kKept) {
-      bp = word(word_at(frame.frame_address, frame.saved_rbp));
+      bp = load_word(word_at(frame.frame_address, frame.saved_rbp) + displacement);
     }
   }
   const bool is_whole = same + 1 == last.last && last.at(same).way == Way::outermost;
