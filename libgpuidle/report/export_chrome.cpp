@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 
 #include "libgpuidle/report/json_writer.h"
@@ -13,15 +14,41 @@ namespace {
 // Devices are processes to a viewer; Linux gives no process a number as high as these.
 constexpr std::uint32_t kDevicePids = 1'000'000'000;
 
-std::string quoted(std::string_view text) {
-  std::string document = JsonWriter().value(text).take();
-  document.pop_back();  // the newline
-  return document;
+// Most strings need no escapes, and a document of its own for each is what an export would spend
+// most of its time on.
+bool is_plain(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return c >= 0x20 && c < 0x7F && c != '"' && c != '\\'; });
 }
 
-// Microseconds with all nanoseconds.
+void append_quoted(std::string_view text, std::string* out) {
+  if (is_plain(text)) {
+    out->append(1, '"').append(text).append(1, '"');
+    return;
+  }
+  std::string document = JsonWriter().value(text).take();
+  document.pop_back();  // the newline
+  *out += document;
+}
+
+std::string quoted(std::string_view text) {
+  std::string result;
+  append_quoted(text, &result);
+  return result;
+}
+
+void append_number(std::int64_t number, std::string* out) {
+  const fmt::format_int text(number);
+  out->append(text.data(), text.size());
+}
+
+// Microseconds with all nanoseconds; `ns` is not negative.
 void append_time(std::int64_t ns, std::string* out) {
-  fmt::format_to(std::back_inserter(*out), "{}.{:03}", ns / 1000, ns % 1000);
+  append_number(ns / 1000, out);
+  *out += '.';
+  for (const std::int64_t place : {100, 10, 1}) {
+    *out += static_cast<char>('0' + ns % 1000 / place % 10);
+  }
 }
 
 }  // namespace
@@ -41,13 +68,13 @@ void ChromeTimeline::add_facts(const std::vector<TimelineFact>& facts) {
     if (out.back() != '{') out += ',';
     // A key may come more than once (warnings): JSON wants each once.
     repeated = i > 0 && facts[i].key == facts[i - 1].key ? repeated + 1 : 0;
-    fmt::format_to(std::back_inserter(out), "\"{}", facts[i].key);
+    out.append(1, '"').append(facts[i].key);
     if (repeated > 0) fmt::format_to(std::back_inserter(out), "_{}", repeated + 1);
     out += "\":";
     if (const auto* number = std::get_if<std::int64_t>(&facts[i].value)) {
-      fmt::format_to(std::back_inserter(out), "{}", *number);
+      append_number(*number, &out);
     } else {
-      out += quoted(std::get<std::string_view>(facts[i].value));
+      append_quoted(std::get<std::string_view>(facts[i].value), &out);
     }
   }
 }
@@ -89,13 +116,16 @@ void ChromeTimeline::add_name(std::string_view name) { names_.push_back(quoted(n
 void ChromeTimeline::add_slice(const TimelineSlice& slice) {
   begin_event();
   std::string& out = buffer_.text();
-  fmt::format_to(std::back_inserter(out),
-                 "{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":", row_pids_[slice.row], slice.row);
+  out += "{\"ph\":\"X\",\"pid\":";
+  append_number(row_pids_[slice.row], &out);
+  out += ",\"tid\":";
+  append_number(slice.row, &out);
+  out += ",\"ts\":";
   append_time(slice.start_ns, &out);
   out += ",\"dur\":";
   append_time(slice.end_ns - slice.start_ns, &out);
-  fmt::format_to(std::back_inserter(out), ",\"cat\":\"{}\",\"name\":{}", slice.category,
-                 names_[slice.name]);
+  out.append(",\"cat\":\"").append(slice.category).append("\",\"name\":");
+  out += names_[slice.name];
   if (slice.facts != nullptr && !slice.facts->empty()) {
     out += ",\"args\":{";
     add_facts(*slice.facts);

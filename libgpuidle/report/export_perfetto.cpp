@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libgpuidle/report/export_perfetto.h"
 
+#include <algorithm>
+
 #include "libgpuidle/report/export_wire.h"
 #include "libgpuidle/report/utf8.h"
 
@@ -49,6 +51,11 @@ constexpr std::uint64_t kStateCleared = 1, kNeedsState = 2;
 // Track ids: rows as they are numbered, groups far above them, the recording's own in between.
 constexpr std::uint64_t kGroupTracks = std::uint64_t{1} << 40;
 constexpr std::uint64_t kRecordingTrack = std::uint64_t{1} << 39;
+
+bool is_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
 
 std::string utf8(std::string_view text) {
   std::string clean;
@@ -112,14 +119,16 @@ std::uint64_t PerfettoTimeline::category_id(std::string_view category) {
 
 void PerfettoTimeline::append_facts(const std::vector<TimelineFact>& facts, std::string* event) {
   for (const TimelineFact& one : facts) {
-    std::string annotation;
-    append_number(fact::kKey, key_id(one.key), &annotation);
+    annotation_.clear();
+    append_number(fact::kKey, key_id(one.key), &annotation_);
     if (const auto* number = std::get_if<std::int64_t>(&one.value)) {
-      append_number(fact::kNumber, static_cast<std::uint64_t>(*number), &annotation);
+      append_number(fact::kNumber, static_cast<std::uint64_t>(*number), &annotation_);
     } else {
-      append_bytes(fact::kText, utf8(std::get<std::string_view>(one.value)), &annotation);
+      const std::string_view text = std::get<std::string_view>(one.value);
+      is_ascii(text) ? append_bytes(fact::kText, text, &annotation_)
+                     : append_bytes(fact::kText, utf8(text), &annotation_);
     }
-    append_bytes(event::kFact, annotation, event);
+    append_bytes(event::kFact, annotation_, event);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The timeline in Perfetto's own format (protobuf), a quarter of the size of the JSON and without
+// The timeline in Perfetto's own format (protobuf), under half the size of the JSON and without
 // its limit on what a viewer can load. The few messages that it takes are written directly: the
 // wire format is a page, the library a dependency of megabytes. Fed by export_timeline().
 #pragma once
@@ -40,7 +40,7 @@ class PerfettoTimeline : public TimelineFormat {
   std::unordered_map<std::string_view, std::uint64_t> keys_, categories_;
   std::vector<std::uint32_t> pids_;  // by group, 0 for devices
   std::string interned_;             // what the next packet must bring along
-  std::string event_, packet_, scratch_;
+  std::string event_, packet_, annotation_, scratch_;
   bool is_first_packet_ = true;
 };
 

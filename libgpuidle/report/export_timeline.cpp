@@ -83,6 +83,7 @@ class TimelineExport : public model::SliceVisitor, public analysis::GapSink {
   std::uint32_t text_name(std::string_view text);
   std::uint32_t kernel_name(model::KernelId kernel);
   std::uint32_t gap_name(const analysis::Gap& gap);
+  std::uint32_t call_name(model::ApiId api);
   std::string_view place_of(const analysis::Gap& gap);
   void set_kernel_facts(const model::DeviceActivity& op);
   void set_copy_facts(const model::DeviceActivity& op);
@@ -103,6 +104,8 @@ class TimelineExport : public model::SliceVisitor, public analysis::GapSink {
   std::uint32_t name_count_ = 0;
   std::unordered_map<std::string, std::uint32_t> text_names_;
   std::unordered_map<model::KernelId, std::uint32_t> kernel_names_;
+  std::unordered_map<model::ApiId, std::uint32_t> call_names_;
+  std::map<std::tuple<analysis::Cause, analysis::Opener, model::ApiId>, std::uint32_t> gap_names_;
   std::unordered_map<model::KernelId, std::pair<std::string, std::string>> shapes_;
   std::unordered_map<model::StackId, std::string> stack_places_;
   std::vector<TimelineFact> facts_;
@@ -261,10 +264,24 @@ void TimelineExport::begin() {
 std::uint32_t TimelineExport::gap_name(const analysis::Gap& gap) {
   const bool is_blocked = gap.opener == analysis::Opener::blocked_in && gap.blocking;
   const auto& site = is_blocked ? gap.blocking : gap.closing;
-  const std::string_view call = site ? places_.api_name(site->api) : std::string_view();
-  return text_name(fmt::format("idle: {}: {} {}", analysis::row_of(gap.cause).id,
-                               word_of(gap.opener).phrase,
-                               call.empty() ? "a call that is not recorded" : call));
+  const model::ApiId api = site ? site->api : 0;
+  const auto [at, is_new] = gap_names_.emplace(std::make_tuple(gap.cause, gap.opener, api), 0);
+  if (is_new) {
+    const std::string_view call = places_.api_name(api);
+    at->second = text_name(fmt::format("idle: {}: {} {}", analysis::row_of(gap.cause).id,
+                                       word_of(gap.opener).phrase,
+                                       call.empty() ? "a call that is not recorded" : call));
+  }
+  return at->second;
+}
+
+std::uint32_t TimelineExport::call_name(model::ApiId api) {
+  const auto [at, is_new] = call_names_.emplace(api, 0);
+  if (is_new) {
+    const std::string_view name = places_.api_name(api);
+    at->second = text_name(name.empty() ? "unknown call" : name);
+  }
+  return at->second;
 }
 
 std::string_view TimelineExport::place_of(const analysis::Gap& gap) {
@@ -398,8 +415,7 @@ void TimelineExport::add(const model::ApiCall& call) {
   if (call.correlation != 0) facts_.push_back({"correlation", std::int64_t{call.correlation}});
   if (call.result != 0) facts_.push_back({"result", std::int64_t{call.result}});
   TimelineSlice slice;
-  const std::string_view name = places_.api_name(call.api);
-  slice.name = text_name(name.empty() ? "unknown call" : name);
+  slice.name = call_name(call.api);
   slice.category = "call";
   slice.start_ns = call.enter_ns;
   slice.end_ns = call.exit_ns;
