@@ -32,7 +32,7 @@ base::Status read(const std::string& path, report::DiffSide* side, bool* has_gpu
   analysis::Options options;
   options.largest_gaps = 0;
   options.names = &places;
-  options.also = &steps;
+  options.also = {&steps};
   analysis::Idleness found;
   const base::Status status = analysis::analyze(*recording, options, &found);
   if (!status.ok()) side->read_error = status.message();
