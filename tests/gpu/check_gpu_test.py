@@ -36,7 +36,8 @@ class SelfCheck(unittest.TestCase):
         self.assertRegex(text, r"\n\d+ passed, 0 failed \(none\)")
         results = re.findall(r"^(passed|skipped: .+|FAILED.*) \([\d.]+ s\)$", text, re.MULTILINE)
         self.assertEqual(len(results), len(re.findall(r"^== ", text, re.MULTILINE)), text)
-        self.assertGreaterEqual(results.count("passed"), 8, text)
+        # The cost of a launch is measured where the benches were built, attach where there is one.
+        self.assertGreaterEqual(results.count("passed"), 7, text)
 
     def test_without_a_gpu_it_skips_with_the_reason(self):
         finished = self.check(PATH="/nonexistent")
