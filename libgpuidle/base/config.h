@@ -15,7 +15,7 @@
 
 namespace gpuidle::base {
 
-enum class StartMode : std::uint8_t { automatic, manual };
+enum class StartMode : std::uint8_t { automatic, manual, on_request };
 enum class SourceLimit : std::uint8_t { automatic, cupti, interposition, off };
 enum class DetailLevel : std::uint8_t { full };
 

@@ -123,6 +123,7 @@ std::size_t ActivityDecoder::measure_stride(CUpti_ActivityKind kind) const {
 
 base::Status ActivityDecoder::prepare(const CuptiApi& api) {
   api_ = &api;
+  last_kernel_of_name_.clear();  // ids of another recording's tables
   for (const ActivityKindRow& row : kActivityKinds) {
     const std::size_t stride = measure_stride(row.kind);
     if (stride != 0 && stride < row.minimum_stride) {

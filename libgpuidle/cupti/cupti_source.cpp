@@ -53,11 +53,13 @@ void CuptiSource::yield_to(const char* name) noexcept {
 }
 
 base::Status CuptiSource::start(const std::string& requested_path, int driver_major) {
+  api_.shared_subscriber = nullptr;
   if (base::Status status = load(requested_path, driver_major, &api_); !status.ok()) return status;
   if (!buffers_.prepare(&count_records)) {
     return {base::StatusCode::unavailable, "no memory for CUPTI's activity buffers"};
   }
   owner_pid_.store(static_cast<std::int32_t>(getpid()));
+  forget_earlier_records();
   std::string why_not_shared;
   if (subscribe_shared()) {
     const base::Status shared = switch_on();
@@ -82,12 +84,28 @@ base::Status CuptiSource::switch_on() {
   if (base::Status status = decoder_.prepare(api_); !status.ok()) return status;
   if (base::Status status = enable_activities(); !status.ok()) return status;
   if (base::Status status = enable_callbacks(); !status.ok()) return status;
-  if (!base::start_own_thread(
-          "gpuidle-flush", [](void* self) { static_cast<CuptiSource*>(self)->flush_loop(); },
-          this)) {
+  if (has_flush_thread_) return {};
+  has_flush_thread_ = base::start_own_thread(
+      "gpuidle-flush", [](void* self) { static_cast<CuptiSource*>(self)->flush_loop(); }, this);
+  if (!has_flush_thread_) {
     return {base::StatusCode::unavailable, "cannot start a thread to flush CUPTI"};
   }
   return {};
+}
+
+// What an earlier recording of this process left: its records are no losses of this one.
+void CuptiSource::forget_earlier_records() {
+  for (;;) {
+    const ActivityBuffers::Filled filled = buffers_.take();
+    if (filled.data == nullptr) break;
+    buffers_.release(filled);
+  }
+  forced_.store(false, std::memory_order_relaxed);
+  dropped_records_ = 0;
+  lost_before_ = buffers_.lost_records();
+  yielded_to_.fill(0);
+  yielded_ns_.store(0);
+  is_yielding_.store(false);
 }
 
 // A shared seat needs every client to ask for it, the first included; where that is not so, the
@@ -285,13 +303,14 @@ void CuptiSource::flush_loop() {
 }
 
 std::uint64_t CuptiSource::lost_records() {
-  if (is_shared()) return buffers_.lost_records();  // the count has no form for shared subscribers
-  std::size_t dropped = 0;  // since the last call: CUPTI's counter resets when it is read
+  const std::uint64_t given_up = buffers_.lost_records() - lost_before_;
+  if (is_shared()) return given_up;  // the count has no form for shared subscribers
+  std::size_t dropped = 0;           // since the last call: CUPTI's counter resets when it is read
   if (yielded_ns() == 0 &&
       api_.activity_get_num_dropped_records(nullptr, 0, &dropped) == CUPTI_SUCCESS) {
     dropped_records_ += dropped;
   }
-  return dropped_records_ + buffers_.lost_records();
+  return dropped_records_ + given_up;
 }
 
 }  // namespace gpuidle::cupti

@@ -30,7 +30,8 @@ class CuptiSource {
   /// `driver_major` as for load().
   base::Status start(const std::string& requested_path, int driver_major);
 
-  /// Switches recording off for good and gives the seat back; harmless if start() never succeeded.
+  /// Switches recording off and gives the seat back; harmless if start() never succeeded. start()
+  /// may follow.
   /// Buffers that CUPTI still holds stay its own. Context: control | drain.
   void give_up();
 
@@ -61,7 +62,7 @@ class CuptiSource {
   /// Waits until flush `number` has returned, `timeout_ns` at most.
   bool wait_for_flush(std::uint32_t number, std::int64_t timeout_ns) const;
 
-  /// Records that CUPTI dropped or that found no room in the buffers, total.
+  /// Records since start() that CUPTI dropped or that found no room in the buffers.
   std::uint64_t lost_records();
 
   ActivityBuffers& buffers() { return buffers_; }
@@ -71,6 +72,7 @@ class CuptiSource {
  private:
   CuptiSource() = default;
 
+  void forget_earlier_records();
   bool subscribe_shared();
   base::Status subscribe_alone();
   std::string seat_holder();
@@ -111,7 +113,9 @@ class CuptiSource {
   std::atomic<bool> is_yielding_{false};
   std::atomic<std::int64_t> yielded_ns_{0};
   std::array<char, 256> yielded_to_{};
-  std::uint64_t dropped_records_ = 0;  // by CUPTI, summed up
+  bool has_flush_thread_ = false;
+  std::uint64_t dropped_records_ = 0;  // by CUPTI in this recording, summed up
+  std::uint64_t lost_before_ = 0;      // of the buffers, in earlier recordings
 };
 
 }  // namespace gpuidle::cupti

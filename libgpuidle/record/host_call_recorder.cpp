@@ -43,6 +43,10 @@ bool HostCallRecorder::prepare(const RecorderOptions& options) {
   gap_threshold_ticks_ = static_cast<std::int64_t>(static_cast<double>(options.gap_threshold_ns) *
                                                    g_host_clock.ticks_per_ns);
   if (options_.stack_depth > kMaxFrames) options_.stack_depth = kMaxFrames;
+  if (threads_ != nullptr) {
+    discard();
+    return true;
+  }
   slots_per_ring_ = round_down_to_power_of_two(options.ring_bytes / sizeof(Slot));
   const std::size_t states_bytes = sizeof(ThreadState) * kMaxThreads;
   const std::size_t states_span = (states_bytes + 4095) / 4096 * 4096;
@@ -58,6 +62,15 @@ bool HostCallRecorder::prepare(const RecorderOptions& options) {
   for (int i = 0; i < kMaxThreads; ++i) new (&states[i]) ThreadState;
   threads_ = states;
   return true;
+}
+
+void HostCallRecorder::discard() {
+  for (int i = 0; i < kMaxThreads; ++i) {
+    ThreadRing& ring = threads_[i].ring;
+    if (threads_[i].state.load(std::memory_order_acquire) == ThreadState::live) {
+      ring.release(ring.readable());
+    }
+  }
 }
 
 ThreadState* HostCallRecorder::this_thread() {
@@ -136,9 +149,12 @@ void HostCallRecorder::enter(std::uint16_t api, model::ApiRole role, std::uint32
   if (epoch == 0) return;
   ThreadState* thread = this_thread();
   if (thread == nullptr) return;
-  if (thread->epoch != epoch) {  // first call since start(): forget nesting from before a stop()
+  if (thread->epoch != epoch) {
+    // First call since start(): forget nesting from before a stop(), and the stacks that were
+    // written, which a reader of another recording does not know.
     thread->epoch = epoch;
     thread->depth = 0;
+    thread->stack_hashes.fill(0);
   }
   if (thread->depth++ != 0) return;
   thread->api = api;

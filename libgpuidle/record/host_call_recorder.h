@@ -60,10 +60,12 @@ struct ThreadState {
   std::array<std::uint64_t, kMaxFrames> words{};  ///< the stack being taken
 };
 
-/// Context: prepare() control, once; drain-side functions drain thread; the rest hook.
+/// Context: prepare() control, before each recording; drain-side functions drain thread; the rest
+/// hook.
 class HostCallRecorder {
  public:
-  /// Reserves the rings. False with errno set: no address space.
+  /// Reserves the rings; the second time and later, while the gate is closed, takes the options and
+  /// forgets what an earlier recording left behind. False with errno set: no address space.
   bool prepare(const RecorderOptions& options);
 
   /// A recorded call begins on this thread. `api` is its row in model::cuda_apis(). Calls nest;
@@ -94,6 +96,7 @@ class HostCallRecorder {
   static void forget_in_child();
 
  private:
+  void discard();
   ThreadState* this_thread();
   ThreadState* register_thread();
   void say_crowded();

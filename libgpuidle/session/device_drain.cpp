@@ -122,6 +122,14 @@ void DeviceDrain::finish(std::int64_t least_ns, model::Slice& slice) {
   keep_gaps(least_ns, slice);
 }
 
+std::vector<control::DeviceTotals> DeviceDrain::totals() const {
+  std::vector<control::DeviceTotals> totals;
+  for (const auto& [device, timeline] : timelines_) {
+    totals.push_back({device, timeline.busy_ns(), timeline.idle_ns(), timeline.gap_count()});
+  }
+  return totals;
+}
+
 void DeviceDrain::count_losses(model::Losses& losses) {
   losses_.count[static_cast<std::size_t>(model::LossReason::cupti_dropped)] =
       source_.lost_records();

@@ -9,6 +9,7 @@
 #include <map>
 #include <vector>
 
+#include "libgpuidle/control/block_owner.h"
 #include "libgpuidle/cupti/cupti_source.h"
 #include "libgpuidle/model/recording.h"
 #include "libgpuidle/timeline/clock_map.h"
@@ -39,6 +40,8 @@ class DeviceDrain {
 
   void count_losses(model::Losses& losses);
   std::uint64_t activities() const { return activities_; }
+  /// Busy and idle time of each device, as far as it is closed.
+  std::vector<control::DeviceTotals> totals() const;
 
  private:
   void keep_gaps(std::int64_t least_ns, model::Slice& slice);

@@ -27,6 +27,9 @@ Record as(const record::Slot& slot) {
 
 }  // namespace
 
+HostDrain::HostDrain(record::HostCallRecorder& recorder, model::Tables& tables)
+    : recorder_(recorder), tables_(tables), losses_before_(total_losses()) {}
+
 void HostDrain::sample_clock() {
   // The tightest bracket of a few tries: a descheduling in between shows as a wide one.
   timeline::TickPair best;
@@ -189,7 +192,8 @@ std::size_t HostDrain::drain_samples(record::ThreadRing& ring, model::Slice& sli
   return slice.samples.size() - before;
 }
 
-void HostDrain::count_losses(model::Losses& losses) {
+model::Losses HostDrain::total_losses() {
+  model::Losses losses;
   std::uint64_t dropped = recorder_.unregistered_calls();
   std::uint64_t truncated = 0;
   std::uint64_t failed = 0;
@@ -203,6 +207,14 @@ void HostDrain::count_losses(model::Losses& losses) {
   losses.count[static_cast<std::size_t>(model::LossReason::ring_full)] = dropped;
   losses.count[static_cast<std::size_t>(model::LossReason::stack_truncated)] = truncated;
   losses.count[static_cast<std::size_t>(model::LossReason::stack_unavailable)] = failed;
+  return losses;
+}
+
+void HostDrain::count_losses(model::Losses& losses) {
+  const model::Losses now = total_losses();
+  for (std::size_t i = 0; i < now.count.size(); ++i) {
+    if (now.count[i] != 0) losses.count[i] = now.count[i] - losses_before_.count[i];
+  }
 }
 
 }  // namespace gpuidle::session

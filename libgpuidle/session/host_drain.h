@@ -18,8 +18,7 @@ namespace gpuidle::session {
 /// Context: drain.
 class HostDrain {
  public:
-  HostDrain(record::HostCallRecorder& recorder, model::Tables& tables)
-      : recorder_(recorder), tables_(tables) {}
+  HostDrain(record::HostCallRecorder& recorder, model::Tables& tables);
 
   /// Ties the hooks' clock to CLOCK_MONOTONIC at this moment. Twice before the first drain().
   void sample_clock();
@@ -30,7 +29,7 @@ class HostDrain {
   /// Moves the samples that wait in the sampler's ring to `slice`.
   std::size_t drain_samples(record::ThreadRing& ring, model::Slice& slice);
 
-  /// Drops and failures so far, as totals.
+  /// Drops and failures since this object was made, as totals.
   void count_losses(model::Losses& losses);
 
   std::uint64_t enqueued() const { return enqueued_; }  ///< calls that put work on a device
@@ -44,6 +43,7 @@ class HostDrain {
     std::array<model::StackId, record::kStackCacheSize> stacks{};
   };
 
+  model::Losses total_losses();
   std::size_t drain_thread(record::ThreadState& state, Known& known, model::Slice& slice);
   void add_call(const record::Slot& slot, const Known& known, model::Slice& slice);
   model::StackId stack_of(const char* words, std::size_t word_count);
@@ -59,6 +59,7 @@ class HostDrain {
   std::vector<record::Slot> slots_;
   std::vector<model::FrameId> frames_;
   std::vector<model::ApiId> api_of_row_;
+  model::Losses losses_before_;  // of earlier recordings of this process
   std::uint64_t enqueued_ = 0;
   std::uint64_t launches_ = 0;
 };

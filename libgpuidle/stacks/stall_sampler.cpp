@@ -81,12 +81,29 @@ bool StallSampler::start(const SamplerOptions& options, record::HostCallRecorder
   options_ = options;
   options_.stack_depth = std::min(options.stack_depth, record::kMaxFrames);
   recorder_ = &recorder;
+  floor_ticks_ = record::host_ticks();
+  if (is_started_) return start_again();
   void* const slots = mmap(nullptr, kRingSlots * sizeof(record::Slot), PROT_READ | PROT_WRITE,
                            MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (slots == MAP_FAILED || !other_stack_.prepare()) return false;
   ring_.init(static_cast<record::Slot*>(slots), kRingSlots);
   is_started_ = base::start_own_thread("gpuidle-sampler", &StallSampler::run, this);
   return is_started_;
+}
+
+// False: the thread of the recording before has not ended; it looks at nothing any more.
+bool StallSampler::start_again() {
+  if (stopped_.load(std::memory_order_acquire) == 0) return false;
+  ring_.release(ring_.readable());
+  std::fill(std::begin(watches_), std::end(watches_), Watch());
+  children_.clear();
+  next_children_ticks_ = 0;
+  losses_before_ = total_losses();
+  stopped_.store(0, std::memory_order_relaxed);
+  stopping_.store(0, std::memory_order_release);
+  if (base::start_own_thread("gpuidle-sampler", &StallSampler::run, this)) return true;
+  stopped_.store(1, std::memory_order_release);
+  return false;
 }
 
 void StallSampler::stop(std::int64_t timeout_ns) {
@@ -102,6 +119,14 @@ void StallSampler::stop(std::int64_t timeout_ns) {
 }
 
 SamplerLosses StallSampler::losses() const {
+  SamplerLosses losses = total_losses();
+  losses.dropped -= losses_before_.dropped;
+  losses.moved -= losses_before_.moved;
+  losses.unanswered -= losses_before_.unanswered;
+  return losses;
+}
+
+SamplerLosses StallSampler::total_losses() const {
   SamplerLosses losses;
   losses.dropped = ring_.dropped();
   losses.moved = moved_.load(std::memory_order_relaxed);

@@ -40,7 +40,7 @@ class StallSampler {
   static StallSampler& instance();
 
   /// Starts the thread. False: no memory, or the system refused a thread. After
-  /// CallStack::prepare(), once. Context: control.
+  /// CallStack::prepare(), before each recording. Context: control.
   bool start(const SamplerOptions& options, record::HostCallRecorder& recorder);
   bool is_started() const { return is_started_; }
   /// Ends it and waits for that, `timeout_ns` at most. Context: drain.
@@ -48,7 +48,7 @@ class StallSampler {
 
   /// Context: drain, its only reader.
   record::ThreadRing& ring() { return ring_; }
-  SamplerLosses losses() const;
+  SamplerLosses losses() const;  ///< since start()
   /// "" or why some threads are looked at without their stacks; said once it is known.
   const char* restriction() const { return restriction_.load(std::memory_order_acquire); }
 
@@ -72,6 +72,8 @@ class StallSampler {
     Watch watch;
   };
 
+  bool start_again();
+  SamplerLosses total_losses() const;
   static void run(void* self);
   void loop();
   /// Looks at whoever is due. True: somebody is away.
@@ -89,6 +91,7 @@ class StallSampler {
   void restrict(const char* reason);
 
   bool is_started_ = false;
+  SamplerLosses losses_before_;  // in earlier recordings of this process
   SamplerOptions options_;
   record::HostCallRecorder* recorder_ = nullptr;
   record::ThreadRing ring_;

@@ -18,7 +18,8 @@ FORBIDDEN_NAMES = {"util", "utils", "common", "misc", "helper", "helpers", "mana
                    "stuff"}
 # Rooms whose code runs inside other people's programs.
 RECORDER = ("libgpuidle/base/", "libgpuidle/record/", "libgpuidle/stacks/", "libgpuidle/intercept/",
-            "libgpuidle/cupti/", "libgpuidle/session/", "libgpuidle/entry.cpp")
+            "libgpuidle/cupti/", "libgpuidle/control/", "libgpuidle/session/",
+            "libgpuidle/entry.cpp")
 # Calls of the C library's functions, not members and declarations that share a name with them.
 PROCESS_ENDING = re.compile(
     r"(?<![\w.>:])(?<!void )(std::|::)?(abort|exit|quick_exit|terminate|raise|assert)\s*\(")

@@ -20,10 +20,17 @@ enum ExitCode : int {
   kConditionMet = 4,  ///< a --fail-if condition holds
   kWrongFormat = 5,   ///< not a recording, or of a version that is not known here
   kNoGpuRecords = 6,  ///< a recording, but without any GPU record
+  kNoProcess = 7,     ///< attach: it does not exist, has ended or has no recorder
+  kNotPermitted = 8,  ///< attach: another user's process, or the kernel forbids it
+  kNotNow = 9,        ///< attach: stopped, traced, no CUDA yet, busy; may work later
+  kNever = 10,        ///< attach: a program of a kind that cannot be attached to
 };
 
 /// Prints "gpuidle: <message>" to stderr and returns the exit code of that class of failure.
 int fail(const base::Status& status);
+
+/// The same for commands that talk to a process: exit codes 7 to 10.
+int fail_attach(const base::Status& status);
 
 /// What FILE may be, in the help of every command that reads one.
 inline constexpr const char* kRecordingHelp =
@@ -39,6 +46,8 @@ void add_report(CLI::App& app, int* exit_code);
 void add_gaps(CLI::App& app, int* exit_code);
 void add_info(CLI::App& app, int* exit_code);
 void add_dump(CLI::App& app, int* exit_code);
+void add_attach(CLI::App& app, int* exit_code);
+void add_top(CLI::App& app, int* exit_code);
 void add_convert(CLI::App& app, int* exit_code);
 void add_export(CLI::App& app, int* exit_code);
 void add_diff(CLI::App& app, int* exit_code);

@@ -42,6 +42,8 @@ int run_command_line(int argc, char** argv) {
     return "gpuidle: " + std::string(error.what()) + " (see '" + command + " --help')\n";
   });
   add_run(app, &exit_code);
+  add_attach(app, &exit_code);
+  add_top(app, &exit_code);
   add_report(app, &exit_code);
   add_gaps(app, &exit_code);
   add_info(app, &exit_code);
