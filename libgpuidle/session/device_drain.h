@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -38,6 +39,9 @@ class DeviceDrain {
   /// gpuidle_stop() .. gpuidle_start(): device work in there was not asked for.
   void set_stopped(std::vector<model::Unobserved> spans) { stopped_ = std::move(spans); }
 
+  /// The recording ends at this moment, while the program goes on: what ends later is not in it.
+  void set_end(std::int64_t end_ns) { end_ns_ = end_ns; }
+
   void count_losses(model::Losses& losses);
   std::uint64_t activities() const { return activities_; }
   /// Busy and idle time of each device, as far as it is closed.
@@ -56,6 +60,7 @@ class DeviceDrain {
   cupti::DecodedRecords decoded_;
   std::vector<model::RecordedGap> gaps_;
   std::vector<model::Unobserved> stopped_;
+  std::int64_t end_ns_ = std::numeric_limits<std::int64_t>::max();
   model::Losses losses_;
   std::uint64_t activities_ = 0;
   // Since the last look at their share.

@@ -165,6 +165,11 @@ void Session::last_flush() {
   Parts& parts = *parts_;
   cupti::CuptiSource& source = cupti::CuptiSource::instance();
   const std::int64_t asked_ns = record::host_now_ns();
+  if (ending_.load() == 0) {
+    // The flush gives what has ended by now; of what ends while it runs, it may give a part.
+    parts.end_ns = asked_ns;
+    parts.device->set_end(asked_ns);
+  }
   if (source.wait_for_flush(source.request_flush(true), kLastFlushTimeout_ns)) {
     parts.device->sample_clock();
     return;
@@ -252,7 +257,7 @@ void Session::write(std::int64_t now_ns) {
 void Session::close_file() {
   Parts& parts = *parts_;
   if (!parts.has_failed && parts.writer != nullptr) {
-    parts.info.recording_end_ns = record::host_now_ns();
+    parts.info.recording_end_ns = parts.end_ns != 0 ? parts.end_ns : record::host_now_ns();
     count_python_frames();
     const base::Status status = parts.writer->finish(parts.info);
     if (!status.ok()) base::log_line(base::LogLevel::error, "%s", status.message().c_str());

@@ -43,6 +43,7 @@ struct Session::Parts {
   std::int64_t flush_requested_ns = 0;
   std::int64_t last_good_flush_ns = 0;
   std::int64_t last_write_ns = 0;
+  std::int64_t end_ns = 0;  // of the recording, when the program goes on; 0 = not ended
   bool has_failed = false;
   bool has_noted_yield = false;
   bool has_noted_python = false;         // said why there are no Python frames
@@ -62,6 +63,7 @@ struct Session::Parts {
     spans.clear();
     flush_number = 0;
     flush_is_pending = false;
+    end_ns = 0;
     has_failed = false;
     has_noted_yield = false;
     has_noted_python = false;

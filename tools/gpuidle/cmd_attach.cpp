@@ -80,7 +80,7 @@ int report_on(const ProcessFacts& process, const TraceLocation& location, const 
     std::fprintf(stderr, "gpuidle: trace of %s: %s\n", process.label().c_str(), path.c_str());
   }
   if (!options.wants_report) return kDone;
-  options.view.path = here.take();
+  options.view.paths = {here.take()};
   return show(options.view, 0, report::text_report, report::json_report);
 }
 
