@@ -74,6 +74,12 @@ GPUIDLE_EXPORT int InitializeInjection(void) {
   return 1;
 }
 
+// 'gpuidle attach' has a thread of the program call this: it starts a thread of ours and does
+// nothing else, since the borrowed one may hold the driver's locks. 0: started, or there already.
+GPUIDLE_EXPORT int gpuidle_boot(void) {
+  return gpuidle::session::Session::instance().activate_for_attach() ? 0 : 1;
+}
+
 // glibc has _Exit as another name of _exit; programs call either.
 GPUIDLE_EXPORT void _exit(int status) { gpuidle::exit_at_once(status, "_exit"); }
 GPUIDLE_EXPORT void _Exit(int status) noexcept { gpuidle::exit_at_once(status, "_exit"); }

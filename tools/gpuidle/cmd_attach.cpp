@@ -2,12 +2,14 @@
 //
 // gpuidle attach: records a process that is running already, waits until it is done and prints the
 // report; also says what can be attached to, how a recording stands, and ends one.
+#include <poll.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "libgpuidle/base/config.h"
 #include "libgpuidle/control/block_client.h"
@@ -16,7 +18,9 @@
 #include "tools/gpuidle/attach_session.h"
 #include "tools/gpuidle/command.h"
 #include "tools/gpuidle/duration_option.h"
+#include "tools/gpuidle/inject/injector.h"
 #include "tools/gpuidle/inject/refusal.h"
+#include "tools/gpuidle/launch.h"
 #include "tools/gpuidle/process_facts.h"
 #include "tools/gpuidle/process_list.h"
 #include "tools/gpuidle/recording_view.h"
@@ -49,8 +53,45 @@ base::Result<std::string> absolute_output(const std::string& pattern) {
   return absolute + "/" + pattern;
 }
 
-// The control block of a process into which the recorder was put before it started.
-base::Result<control::BlockClient> find_recorder_in(const ProcessFacts& process) {
+// The recorder has just begun in there: its thread makes the block.
+base::Result<control::BlockClient> wait_for_recorder(const ProcessFacts& process) {
+  constexpr int kTries = 1000;
+  Status status;
+  for (int i = 0; i < kTries; ++i) {
+    base::Result<control::BlockClient> client = control::BlockClient::open(process.pid);
+    if (client.ok()) return client;
+    status = client.status();
+    // A block that is being made is damaged for a moment.
+    const bool may_come =
+        status.code() == StatusCode::not_found || status.code() == StatusCode::corrupt;
+    if (!may_come) return status;
+    poll(nullptr, 0, 5);
+  }
+  return Status(StatusCode::unavailable, "the recorder is in " + process.label() +
+                                             " but makes no control block: " + status.message() +
+                                             " (is /dev/shm full, or not there?)");
+}
+
+base::Result<control::BlockClient> put_recorder_into(const ProcessFacts& process, bool is_quiet) {
+  std::vector<std::string> warnings;  // of settings that are no concern of this command
+  base::Result<std::string> library =
+      find_recorder(base::Config::from_environment(&warnings).library);
+  if (!library.ok()) return library.status();
+  base::Result<Injection> injected = inject(process, library.value());
+  if (!injected.ok()) return injected.status();
+  if (!is_quiet) {
+    std::fprintf(
+        stderr,
+        "gpuidle: the recorder was put into %s; thread %d was stopped for %s, all took %s\n",
+        process.label().c_str(), injected.value().tid,
+        report::format_duration(injected.value().stopped_ns).c_str(),
+        report::format_duration(injected.value().all_ns).c_str());
+  }
+  return wait_for_recorder(process);
+}
+
+// The control block of a process; the recorder is put into it if it is not there yet.
+base::Result<control::BlockClient> find_recorder_in(const ProcessFacts& process, bool is_quiet) {
   base::Result<control::BlockClient> client = control::BlockClient::open(process.pid);
   if (client.ok() || client.status().code() != StatusCode::not_found) return client;
   if (process.has_recorder) {
@@ -58,11 +99,7 @@ base::Result<control::BlockClient> find_recorder_in(const ProcessFacts& process)
                   "the recorder in " + process.label() +
                       " sleeps: the program has not used CUDA yet (or /dev/shm had no room)");
   }
-  if (Status status = refuse_injection(process); !status.ok()) return status;
-  return Status(StatusCode::unavailable,
-                "the recorder is not in " + process.label() +
-                    "; start the program with 'gpuidle run', or with LD_PRELOAD=libgpuidle.so and "
-                    "GPUIDLE_START=attach");
+  return put_recorder_into(process, is_quiet);
 }
 
 base::Result<ProcessFacts> look_at(pid_t pid) {
@@ -90,7 +127,8 @@ int record(AttachOptions& options) {
   options.request.output = output.take();
   base::Result<ProcessFacts> process = look_at(options.pid);
   if (!process.ok()) return fail_attach(process.status());
-  base::Result<control::BlockClient> client = find_recorder_in(process.value());
+  base::Result<control::BlockClient> client =
+      find_recorder_in(process.value(), options.request.is_quiet);
   if (!client.ok()) return fail_attach(client.status());
   const TraceLocation location(process.value());
   base::Result<std::string> trace =

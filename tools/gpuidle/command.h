@@ -47,6 +47,7 @@ void add_gaps(CLI::App& app, int* exit_code);
 void add_info(CLI::App& app, int* exit_code);
 void add_dump(CLI::App& app, int* exit_code);
 void add_attach(CLI::App& app, int* exit_code);
+void add_repair(CLI::App& app, int* exit_code);
 void add_top(CLI::App& app, int* exit_code);
 void add_convert(CLI::App& app, int* exit_code);
 void add_export(CLI::App& app, int* exit_code);

@@ -43,6 +43,7 @@ int run_command_line(int argc, char** argv) {
   });
   add_run(app, &exit_code);
   add_attach(app, &exit_code);
+  add_repair(app, &exit_code);
   add_top(app, &exit_code);
   add_report(app, &exit_code);
   add_gaps(app, &exit_code);

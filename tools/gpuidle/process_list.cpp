@@ -72,7 +72,8 @@ std::string attachability(const ProcessFacts& process) {
   if (client.status().code() != StatusCode::not_found) return client.status().message();
   if (process.has_recorder) return "no: the recorder sleeps, CUDA has not started";
   const base::Status refusal = refuse_injection(process);
-  return refusal.ok() ? "the recorder is not in it" : "no: " + refusal.message();
+  return refusal.ok() ? "not in it yet: 'gpuidle attach' puts it there"
+                      : "no: " + refusal.message();
 }
 
 }  // namespace
