@@ -48,6 +48,7 @@ void DeviceDrain::sample_clock() {
 bool DeviceDrain::is_inside_session(const model::DeviceActivity& activity,
                                     std::int64_t session_start_ns, std::int64_t now_ns) {
   if (activity.end_ns > end_ns_) return false;
+  if (activity.start_ns >= earlier_since_ns_ && activity.start_ns < session_start_ns) return false;
   if (activity.start_ns < session_start_ns - kSlack_ns || activity.end_ns > now_ns + kSlack_ns) {
     ++losses_.count[static_cast<std::size_t>(model::LossReason::outside_session)];
     return false;

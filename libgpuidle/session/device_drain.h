@@ -41,6 +41,9 @@ class DeviceDrain {
 
   /// The recording ends at this moment, while the program goes on: what ends later is not in it.
   void set_end(std::int64_t end_ns) { end_ns_ = end_ns; }
+  /// Earlier recordings of this process began at this moment: what is older than this recording
+  /// and not than that is theirs, delivered late, and no loss.
+  void set_earlier(std::int64_t since_ns) { earlier_since_ns_ = since_ns; }
 
   void count_losses(model::Losses& losses);
   std::uint64_t activities() const { return activities_; }
@@ -60,6 +63,7 @@ class DeviceDrain {
   cupti::DecodedRecords decoded_;
   std::vector<model::RecordedGap> gaps_;
   std::vector<model::Unobserved> stopped_;
+  std::int64_t earlier_since_ns_ = std::numeric_limits<std::int64_t>::max();
   std::int64_t end_ns_ = std::numeric_limits<std::int64_t>::max();
   model::Losses losses_;
   std::uint64_t activities_ = 0;

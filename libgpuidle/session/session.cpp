@@ -350,6 +350,11 @@ std::string Session::start_cupti() {
   if (!status.ok()) return status.message();
   parts_->info.settings.push_back("CUPTI=" + source.release());
   parts_->device = std::make_unique<DeviceDrain>(source, parts_->tables);
+  if (parts_->first_start_ns == 0) {
+    parts_->first_start_ns = parts_->session_start_ns;
+  } else {
+    parts_->device->set_earlier(parts_->first_start_ns);
+  }
   parts_->device->sample_clock();
   return {};
 }

@@ -24,6 +24,7 @@ struct Session::Parts {
   AttachDoor door;
   base::Config config;
   bool has_prepared_stacks = false;
+  std::int64_t first_start_ns = 0;  // of the first recording with CUPTI; 0 = there was none
 
   // Of one recording; reset() makes them as new.
   std::string output;  // pattern
