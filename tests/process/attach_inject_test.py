@@ -141,6 +141,10 @@ class Interrupted(Injecting):
             command.kill()
             command.wait()
             self.assertTrue(program.is_running(), f"kill {number}")
+        # The injector itself goes on to its end when its command is gone.
+        wait_until(lambda: "TracerPid:\t0\n" in
+                   pathlib.Path(f"/proc/{program.pid}/status").read_text(), "the last injector")
+        time.sleep(0.5)
         finished = attach(program, "--duration", "300ms", "--no-report")
         self.assertEqual(finished.returncode, 0, finished.stderr)
         self.assert_unharmed(program)
@@ -228,7 +232,8 @@ class Refused(Injecting):
         loader = self.folder / "ld-musl-x86_64.so.1"
         loader.write_bytes(b"x" * 4096)
         script = (WITH_CUDA + "import mmap, time; "
-                  f"m = mmap.mmap(open('{loader}').fileno(), 4096, access=mmap.ACCESS_READ); "
+                  f"f = open('{loader}'); "
+                  "m = mmap.mmap(f.fileno(), 4096, access=mmap.ACCESS_READ); "
                   "print('ready', flush=True); time.sleep(60)")
         program = self.program(command=[sys.executable, "-c", script])
         self.assertEqual(program.process.stdout.readline(), "ready\n")

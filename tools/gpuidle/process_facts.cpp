@@ -74,9 +74,9 @@ void note_library(const std::string& path, ProcessFacts& facts) {
     return name.compare(0, std::strlen(start), start) == 0;
   };
   if (begins("libcuda.so")) facts.has_cuda = true;
-  if (begins("libgpuidle.so") || path.compare(0, 20, "/memfd:libgpuidle.so") == 0) {
-    facts.has_recorder = true;
-  }
+  // One that an attach put there has another name: where it makes no block, it may be put there
+  // again.
+  if (begins("libgpuidle.so")) facts.has_recorder = true;
   if (begins("ld-musl-") || begins("libc.musl-")) facts.has_musl = true;
 }
 

@@ -62,6 +62,14 @@ int copy_file(const std::string& from, int to) {
   return reason;
 }
 
+// The loader takes a path that it knows for the library that it knows, and descriptors are used
+// again: each path is written differently, by the number of its slashes.
+std::string memory_file_path(const std::string& descriptor) {
+  constexpr std::int64_t kForms = 997;
+  return "/proc/self/fd" + std::string(static_cast<std::size_t>(1 + steady_ns() % kForms), '/') +
+         descriptor;
+}
+
 // A copy that the process can open by a path of its own; removed when it has been opened.
 class LibraryCopy {
  public:
@@ -159,7 +167,7 @@ class Injector {
       if (fd >= 0) close(fd);
       if (reason == 0) {
         bool is_opened = false;
-        Status status = open_library(prepared, "/proc/self/fd/" + number, &is_opened);
+        Status status = open_library(prepared, memory_file_path(number), &is_opened);
         if (status.ok() || is_opened) return status;
         why_not_memory = status.message();
       } else {
