@@ -43,4 +43,15 @@ enum class Grade : std::uint8_t {
   c = 2,  ///< one edge, or names alone
 };
 
+/// What the child processes of the program (a loader's workers) did for most of the time that they
+/// were looked at.
+enum class WorkerState : std::uint8_t {
+  unknown = 0,
+  busy = 1,    ///< on a processor
+  remote = 2,  ///< waited for the network
+  disk = 3,    ///< waited for a local file, or for memory to be read in
+  idle = 4,    ///< waited for something else: for work, or to hand it over
+};
+inline constexpr std::size_t kWorkerStateCount = 5;
+
 }  // namespace gpuidle::analysis

@@ -31,6 +31,16 @@ struct EdgeOperation {
   }
 };
 
+/// What samples of the closing thread, and of child processes, say about the time inside a gap.
+struct SampledTime {
+  std::int64_t total_ns = 0;
+  std::int64_t kept_off_ns = 0;  ///< ready without a processor, or waiting for a lock
+  std::int64_t remote_ns = 0;    ///< waiting for a file on the network
+  std::int64_t external_ns = 0;  ///< waiting for another machine
+  model::StackId stack = 0;      ///< the one that covers most
+  WorkerState workers = WorkerState::unknown;
+};
+
 /// All that is looked at when a gap closes; gone a moment later.
 struct Surroundings {
   EdgeOperation opening;          ///< ended when the gap began
@@ -40,9 +50,10 @@ struct Surroundings {
   // Covered time inside the gap, in ns.
   std::int64_t profiler_ns = 0;  ///< overheads that vanish without a profiler
   std::int64_t driver_ns = 0;    ///< the driver's loading and compiling
-  std::int64_t named_ns = 0;     ///< markers of the closing thread whose names give work away
+  std::int64_t named_ns = 0;     ///< markers or samples of the closing thread that name a work
   HostWork named_work = HostWork::other;
   std::int64_t alloc_ns = 0, load_ns = 0, wait_ns = 0;  ///< calls of the closing thread by role
+  SampledTime sampled;
 };
 
 /// What of that the verdict needs once the split is final. Thousands of gaps wait for that, so this
@@ -61,6 +72,8 @@ struct Clues {
   bool is_device_memory = false;
   // Calls and overheads that cover half of the gap.
   bool is_profiling = false, is_loading = false, is_allocating = false, is_waiting = false;
+  // Samples that cover half of the gap.
+  bool is_sampled = false, is_kept_off = false, is_remote = false, is_external = false;
 };
 
 }  // namespace gpuidle::analysis

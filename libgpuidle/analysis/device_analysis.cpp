@@ -138,6 +138,8 @@ std::int64_t DeviceAnalysis::look_around(const model::DeviceActivity& op,
   around.closing = edge_of(op);
   host.cover(closing.thread, {gap.start_ns, gap.end_ns}, &around);
   if (gap.blocking) look_at_wait(gap, closing.thread, &around);
+  open->gap.inside = around.sampled.stack;
+  open->gap.workers = around.sampled.workers;
   examine(around, &shared_.host->frames(), gap, &clues);
   clues.is_after_stream_wait =
       closing.correlation != 0 && host.calls().is_after_stream_wait(closing.correlation);
@@ -162,7 +164,8 @@ void DeviceAnalysis::close_gap() {
   Gap& gap = open.gap;
   judge(open.clues, &shared_.host->frames(), &gap);
   const auto cause = static_cast<std::size_t>(gap.cause);
-  if (gap.cause == Cause::loader_wait || gap.cause == Cause::inline_preprocess) {
+  if (gap.cause == Cause::loader_wait || gap.cause == Cause::inline_preprocess ||
+      gap.cause == Cause::remote_read) {
     // A batch can be made while the computation before it runs, each moment of that once.
     gap.removable_ns = std::min(gap.removable_ns, open.clues.compute_before_ns - hidden_ns_[cause]);
     hidden_ns_[cause] += gap.removable_ns;

@@ -83,17 +83,20 @@ void add_gaps(const Idleness& idleness, bool leaves_out_warm_up, Findings* found
     finding.total_ns = draft.sums.total_ns;
     finding.saving_ns = draft.sums.removable_ns;
     finding.grade = grade_of(draft.sums.graded_ns);
+    finding.worker_ns = draft.sums.worker_ns;
     for (const DeviceIdleness& device : idleness.devices) {
       finding.episode_count += device.episode_count[static_cast<std::size_t>(cause)];
     }
   }
 }
 
-// A checkpoint or an upload can go on in the background while later steps compute, no longer.
+// A checkpoint or an upload can go on in the background while later steps compute, and a copy can
+// be hidden behind kernels, no longer than there is computation.
 void limit_to_computation(const Idleness& idleness, Drafts* drafts) {
   std::int64_t compute_ns = 0;
   for (const DeviceIdleness& device : idleness.devices) compute_ns += device.ledger.compute_ns;
-  for (const Cause cause : {Cause::checkpoint_sync, Cause::result_upload}) {
+  for (const Cause cause :
+       {Cause::checkpoint_sync, Cause::result_upload, Cause::h2d_blocking, Cause::copy_engine}) {
     const auto draft = drafts->find(cause);
     if (draft == drafts->end()) continue;
     std::optional<std::int64_t>& saving_ns = draft->second.finding.saving_ns;
@@ -156,6 +159,8 @@ bool is_root(Cause cause) {
   switch (cause) {
     case Cause::loader_wait:
     case Cause::inline_preprocess:
+    case Cause::remote_read:
+    case Cause::external_fetch:
     case Cause::h2d_pageable:
     case Cause::h2d_blocking:
     case Cause::h2d_fragmented:
@@ -256,8 +261,8 @@ Findings find_causes(const model::Recording& recording, const Idleness& idleness
 
   Drafts drafts;
   add_gaps(idleness, leaves_out_warm_up, &found, &drafts);
-  limit_to_computation(idleness, &drafts);
   add_transfers(idleness, &drafts);
+  limit_to_computation(idleness, &drafts);
   for (auto& [cause, draft] : drafts) {
     draft.finding.window_ns = window_ns - found.warm_up_ns * device_count_of(idleness);
     if (!is_enough(draft.finding, row_of(cause).moderate_percent)) continue;

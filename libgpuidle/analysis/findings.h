@@ -5,6 +5,7 @@
 // result of analyze() and facts about the run; text and JSON tell the same structs.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -45,6 +46,9 @@ struct Finding {
   std::int64_t window_ns = 0;  ///< wall time of the used devices; of the process for job findings
   std::optional<std::int64_t> saving_ns;  ///< at most this goes away; empty: no bound is known
   IdleSplit split;                        ///< of the gaps in total_ns
+  /// What child processes did during these gaps, as far as they were looked at: gaps by the state
+  /// that most of their samples show.
+  std::array<std::int64_t, kWorkerStateCount> worker_ns{};
   std::optional<TransferFacts> transfers;
   std::vector<FindingPlace> places;    ///< most time first
   std::vector<std::uint32_t> devices;  ///< job findings: the devices they speak of

@@ -24,6 +24,7 @@ enum class HostWork : std::uint8_t {
   metrics,
   garbage,
   compile,
+  fetch,
   scalar_read,
   explicit_sync,
   alloc_flush,  // the last one: kHostWorkCount

@@ -37,6 +37,7 @@ void CauseSums::add(const Gap& gap) {
   total_ns += gap.length_ns();
   removable_ns += gap.removable_ns;
   graded_ns[static_cast<std::size_t>(gap.grade)] += gap.length_ns();
+  worker_ns[static_cast<std::size_t>(gap.workers)] += gap.length_ns();
 }
 
 void CauseSums::add(const CauseSums& other) {
@@ -44,6 +45,7 @@ void CauseSums::add(const CauseSums& other) {
   total_ns += other.total_ns;
   removable_ns += other.removable_ns;
   for (std::size_t i = 0; i < graded_ns.size(); ++i) graded_ns[i] += other.graded_ns[i];
+  for (std::size_t i = 0; i < worker_ns.size(); ++i) worker_ns[i] += other.worker_ns[i];
 }
 
 void GapGroup::absorb(const GapGroup& other) {
@@ -81,7 +83,7 @@ GapGroup& GapTotals::group_of(const Gap& gap) {
   const std::optional<CallSite>& origin =
       gap.opener == Opener::blocked_in ? gap.blocking : gap.closing;
   const model::ApiId api = origin ? origin->api : 0;
-  const model::StackId stack = origin ? origin->stack : 0;
+  const model::StackId stack = gap.inside != 0 ? gap.inside : origin ? origin->stack : 0;
   const Key key{static_cast<std::uint64_t>(api) << 32 | stack,
                 static_cast<std::uint64_t>(gap.device) << 16 |
                     static_cast<std::uint64_t>(gap.cause) << 8 |

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 namespace gpuidle::analysis {
 namespace {
@@ -17,6 +18,48 @@ bool names_host_memory(std::string_view name) {
          name.find("Register") != std::string_view::npos ||
          name.find("register") != std::string_view::npos;
 }
+
+bool is_kept_off(model::ThreadActivity activity, model::WaitTarget target) {
+  return activity == model::ThreadActivity::runnable ||
+         (activity == model::ThreadActivity::waiting &&
+          (target == model::WaitTarget::lock || target == model::WaitTarget::interpreter_lock));
+}
+
+WorkerState state_of(const model::ThreadSample& sample) {
+  if (sample.activity == model::ThreadActivity::running ||
+      sample.activity == model::ThreadActivity::runnable) {
+    return WorkerState::busy;
+  }
+  if (sample.activity != model::ThreadActivity::waiting) return WorkerState::unknown;
+  switch (sample.target) {
+    case model::WaitTarget::network_file:
+    case model::WaitTarget::external_socket:
+      return WorkerState::remote;
+    case model::WaitTarget::local_file:
+    case model::WaitTarget::file:
+    case model::WaitTarget::page_fault:
+      return WorkerState::disk;
+    default:
+      return WorkerState::idle;
+  }
+}
+
+// Adds up time by the work that names give away.
+class WorkTimes {
+ public:
+  void add(HostWork work, std::int64_t ns) { ns_of_[static_cast<std::size_t>(work)] += ns; }
+  // Tells the work with most time, unless another source of names has told one with more.
+  void tell(std::int64_t most_ns, Surroundings* around) const {
+    const auto* const most = std::max_element(ns_of_.begin() + 1, ns_of_.end());
+    const std::int64_t ns = std::min(most_ns, *most);
+    if (ns <= around->named_ns) return;
+    around->named_ns = ns;
+    around->named_work = static_cast<HostWork>(most - ns_of_.begin());
+  }
+
+ private:
+  std::array<std::int64_t, kHostWorkCount> ns_of_{};
+};
 
 }  // namespace
 
@@ -46,6 +89,64 @@ void HostSide::add(const model::Overhead& overhead) {
   overheads_.add({overhead.start_ns, overhead.end_ns}, overhead.is_profiler);
 }
 
+void HostSide::add(const model::ThreadSample& sample) {
+  if (sample.is_child_process) {
+    workers_.add({sample.start_ns, sample.end_ns}, state_of(sample));
+  } else if (sample.thread != 0) {
+    samples_[sample.thread].add({sample.start_ns, sample.end_ns},
+                                {sample.stack, sample.activity, sample.target});
+  }
+}
+
+void HostSide::cover_by_names(model::ThreadId thread, const timeline::Interval& within,
+                              Surroundings* around) const {
+  const auto markers = markers_.find(thread);
+  if (markers == markers_.end()) return;
+  WorkTimes times;
+  markers->second.each_over(within, [&](HostWork work, std::int64_t ns) { times.add(work, ns); });
+  times.tell(within.length_ns(), around);
+}
+
+void HostSide::cover_by_samples(model::ThreadId thread, const timeline::Interval& within,
+                                Surroundings* around) const {
+  const auto samples = samples_.find(thread);
+  if (samples == samples_.end()) return;
+  SampledTime& sampled = around->sampled;
+  std::vector<std::pair<model::StackId, std::int64_t>> stacks;
+  WorkTimes times;
+  samples->second.each_over(within, [&](const Look& look, std::int64_t ns) {
+    sampled.total_ns += ns;
+    times.add(frames_.of_stack(look.stack).work, ns);
+    if (is_kept_off(look.activity, look.target)) sampled.kept_off_ns += ns;
+    if (look.target == model::WaitTarget::network_file) sampled.remote_ns += ns;
+    if (look.target == model::WaitTarget::external_socket) sampled.external_ns += ns;
+    const auto known = std::find_if(stacks.begin(), stacks.end(),
+                                    [&](const auto& row) { return row.first == look.stack; });
+    if (known == stacks.end()) {
+      stacks.emplace_back(look.stack, ns);
+    } else {
+      known->second += ns;
+    }
+  });
+  std::int64_t most_ns = 0;
+  for (const auto& [stack, ns] : stacks) {
+    if (stack == 0 || ns < most_ns) continue;
+    most_ns = ns;
+    sampled.stack = stack;
+  }
+  times.tell(within.length_ns(), around);
+  if (sampled.total_ns > 0) sampled.workers = workers_during(within);
+}
+
+WorkerState HostSide::workers_during(const timeline::Interval& within) const {
+  std::array<std::int64_t, kWorkerStateCount> ns_of{};
+  workers_.each_over(within, [&](WorkerState state, std::int64_t ns) {
+    ns_of[static_cast<std::size_t>(state)] += ns;
+  });
+  const auto* const most = std::max_element(ns_of.begin() + 1, ns_of.end());
+  return *most > 0 ? static_cast<WorkerState>(most - ns_of.begin()) : WorkerState::unknown;
+}
+
 void HostSide::cover(model::ThreadId thread, const timeline::Interval& within,
                      Surroundings* around) const {
   const std::int64_t most_ns = within.length_ns();
@@ -55,16 +156,8 @@ void HostSide::cover(model::ThreadId thread, const timeline::Interval& within,
   overheads_.each_over(within, [&](bool is_profiler, std::int64_t ns) {
     add(is_profiler ? &around->profiler_ns : &around->driver_ns, ns);
   });
-  const auto markers = markers_.find(thread);
-  if (markers != markers_.end()) {
-    std::array<std::int64_t, kHostWorkCount> ns_of{};
-    markers->second.each_over(within, [&](HostWork work, std::int64_t ns) {
-      add(&ns_of[static_cast<std::size_t>(work)], ns);
-    });
-    const auto* const most = std::max_element(ns_of.begin(), ns_of.end());
-    around->named_ns = *most;
-    around->named_work = static_cast<HostWork>(most - ns_of.begin());
-  }
+  cover_by_names(thread, within, around);
+  cover_by_samples(thread, within, around);
   std::int64_t longest_ns = 0;
   calls_.each_blocking_over(thread, within, [&](const model::ApiCall& call, std::int64_t ns) {
     const bool is_memory = call.role == model::ApiRole::alloc || call.role == model::ApiRole::free;

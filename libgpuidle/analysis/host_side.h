@@ -27,16 +27,17 @@ class HostSide {
   void add(const model::ApiCall& call) {
     calls_.add(call);
     if (!first_call_ns_) first_call_ns_ = warm_up_end_ns_ = call.enter_ns;
-    if (is_preparing(call.role)) extend_warm_up(call);
+    if (is_preparing(call)) extend_warm_up(call);
   }
   void add(const model::Marker& marker);
   void add(const model::Overhead& overhead);
+  void add(const model::ThreadSample& sample);
 
   const CallTable& calls() const { return calls_; }
   FrameWork& frames() { return frames_; }
 
-  /// Fills in what of [start_ns, end_ns) is covered by overheads, and by the markers and calls of
-  /// `thread`.
+  /// Fills in what of [start_ns, end_ns) is covered by overheads, by the markers, calls and samples
+  /// of `thread`, and by samples of child processes.
   void cover(model::ThreadId thread, const timeline::Interval& within, Surroundings* around) const;
   /// True if the call allocates or frees device memory, not memory of the host.
   bool is_device_memory(model::ApiId api) const {
@@ -62,15 +63,31 @@ class HostSide {
     std::array<std::int64_t, 8> ends_ns{};
     std::size_t next = 0;
   };
-  static constexpr bool is_preparing(model::ApiRole role) {
-    return role == model::ApiRole::alloc || role == model::ApiRole::module_load ||
-           role == model::ApiRole::graph_build;
+  // A launch that takes this long loads code: for room in a full queue none waits so long.
+  static constexpr std::int64_t kLoadingLaunch_ns = 100'000'000;
+  static constexpr bool is_preparing(const model::ApiCall& call) {
+    return call.role == model::ApiRole::alloc || call.role == model::ApiRole::module_load ||
+           call.role == model::ApiRole::graph_build ||
+           (call.role == model::ApiRole::launch &&
+            call.exit_ns - call.enter_ns >= kLoadingLaunch_ns);
   }
   void extend_warm_up(const model::ApiCall& call);
+  struct Look {
+    model::StackId stack;
+    model::ThreadActivity activity;
+    model::WaitTarget target;
+  };
+  void cover_by_names(model::ThreadId thread, const timeline::Interval& within,
+                      Surroundings* around) const;
+  void cover_by_samples(model::ThreadId thread, const timeline::Interval& within,
+                        Surroundings* around) const;
+  WorkerState workers_during(const timeline::Interval& within) const;
 
   CallTable calls_;
-  FrameWork frames_;
+  mutable FrameWork frames_;  // remembers what it has looked up
   std::unordered_map<model::ThreadId, SpanRing<HostWork>> markers_;
+  std::unordered_map<model::ThreadId, SpanRing<Look>> samples_;
+  SpanRing<WorkerState> workers_;
   SpanRing<bool> overheads_;  // true: the profiler's
   std::vector<bool> is_device_memory_;
   std::vector<Peer> peers_;

@@ -44,6 +44,7 @@ class Analyzer : public model::SliceVisitor {
     calls_ahead_.insert(calls_ahead_.end(), slice.calls.begin(), slice.calls.end());
     markers_ahead_.insert(markers_ahead_.end(), slice.markers.begin(), slice.markers.end());
     overheads_ahead_.insert(overheads_ahead_.end(), slice.overheads.begin(), slice.overheads.end());
+    samples_ahead_.insert(samples_ahead_.end(), slice.samples.begin(), slice.samples.end());
     for (const model::DeviceActivity& op : slice.activities) add(op);
     feed_calls_before(slice.end_ns);
     feed_spans_before(slice.end_ns);
@@ -100,6 +101,10 @@ class Analyzer : public model::SliceVisitor {
          ++next_overhead_) {
       host_.add(overheads_ahead_[next_overhead_]);
     }
+    for (; next_sample_ < samples_ahead_.size() && samples_ahead_[next_sample_].start_ns < until_ns;
+         ++next_sample_) {
+      host_.add(samples_ahead_[next_sample_]);
+    }
   }
 
   void forget_fed() {
@@ -110,6 +115,7 @@ class Analyzer : public model::SliceVisitor {
     forget(&calls_ahead_, &next_call_);
     forget(&markers_ahead_, &next_marker_);
     forget(&overheads_ahead_, &next_overhead_);
+    forget(&samples_ahead_, &next_sample_);
   }
 
   BusyKind busy_kind_of(const model::DeviceActivity& op) const {
@@ -142,7 +148,8 @@ class Analyzer : public model::SliceVisitor {
   std::vector<model::ApiCall> calls_ahead_;
   std::vector<model::Marker> markers_ahead_;
   std::vector<model::Overhead> overheads_ahead_;
-  std::size_t next_call_ = 0, next_marker_ = 0, next_overhead_ = 0;
+  std::vector<model::ThreadSample> samples_ahead_;
+  std::size_t next_call_ = 0, next_marker_ = 0, next_overhead_ = 0, next_sample_ = 0;
   GapTotals totals_;
   GapTotals proof_totals_;
   ProvenIdle proof_;

@@ -85,6 +85,8 @@ struct Gap {
   Cause cause = Cause::unknown;
   Grade grade = Grade::c;
   std::int64_t removable_ns = 0;  ///< what at most goes away with the cause
+  model::StackId inside = 0;      ///< where the host was sampled for most of it, if that says why
+  WorkerState workers = WorkerState::unknown;
 
   std::int64_t length_ns() const { return end_ns - start_ns; }
 };
@@ -94,14 +96,16 @@ struct CauseSums {
   std::uint64_t count = 0;
   std::int64_t total_ns = 0;
   std::int64_t removable_ns = 0;
-  std::array<std::int64_t, 3> graded_ns{};  ///< total_ns by Grade
+  std::array<std::int64_t, 3> graded_ns{};                  ///< total_ns by Grade
+  std::array<std::int64_t, kWorkerStateCount> worker_ns{};  ///< total_ns by WorkerState
 
   void add(const Gap& gap);
   void add(const CauseSums& other);
 };
 
 /// Gaps of one device with the same cause and origin: the blocking call and its stack when the
-/// feeding thread was blocked, else the call that ended the gap and its stack.
+/// feeding thread was blocked, else the call that ended the gap and its stack. Where samples say
+/// what the host did instead, the stack is theirs.
 struct GapGroup {
   std::uint32_t device = 0;
   Opener opener = Opener::unknown;

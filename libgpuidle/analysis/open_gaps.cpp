@@ -29,6 +29,8 @@ OpenGap& OpenGaps::push(const timeline::Interval& idle, bool is_split_known) {
   gap.closing.reset();
   gap.blocking.reset();
   gap.saving_bound_ns.reset();
+  gap.inside = 0;
+  gap.workers = WorkerState::unknown;
   gap.start_ns = idle.start_ns;
   gap.end_ns = idle.end_ns;
   entry.open.clues.is_in_run = false;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "libgpuidle/analysis/launch_runs.h"
+
 namespace gpuidle::analysis {
 namespace {
 
@@ -45,6 +47,8 @@ std::optional<Cause> named_cause(HostWork work) {
       return Cause::host_gc;
     case HostWork::compile:
       return Cause::jit_compile;
+    case HostWork::fetch:
+      return Cause::external_fetch;
     default:
       return std::nullopt;
   }
@@ -105,10 +109,22 @@ Verdict queued_verdict(const Clues& clues, const Gap& gap) {
   return is_short ? Verdict{Cause::launch_latency, Grade::b} : Verdict{Cause::unknown, Grade::c};
 }
 
+// A wait for data that ends in a read over the network is named after that.
+Cause read_cause(Cause cause, const Clues& clues, const Gap& gap) {
+  if (cause != Cause::loader_wait && cause != Cause::inline_preprocess) return cause;
+  const bool is_remote = clues.is_remote || clues.is_external ||
+                         (cause == Cause::loader_wait && gap.workers == WorkerState::remote);
+  return is_remote ? Cause::remote_read : cause;
+}
+
 // What a name at an edge of the gap, or around the time inside it, tells.
 std::optional<Verdict> named_verdict(const Clues& clues, FrameWork* frames, const Gap& gap) {
   if (clues.is_examined) {
-    if (const auto cause = named_cause(clues.named_work)) return Verdict{*cause, Grade::a};
+    if (const auto cause = named_cause(clues.named_work)) {
+      return Verdict{read_cause(*cause, clues, gap), Grade::a};
+    }
+    if (clues.is_external && !gap.blocking) return Verdict{Cause::external_fetch, Grade::b};
+    if (clues.is_remote && !gap.blocking) return Verdict{Cause::remote_read, Grade::a};
   }
   const HostWork closing = frames->of_stack(gap.closing->stack).work;
   if (!gap.blocking) {
@@ -144,7 +160,16 @@ Verdict call_time_verdict(const Clues& clues, const Gap& gap) {
   return {Cause::launch_bound, Grade::b};
 }
 
-Verdict host_verdict(FrameWork* frames, const Gap& gap) {
+Verdict host_verdict(const Clues& clues, FrameWork* frames, const Gap& gap) {
+  if (clues.is_examined && clues.is_kept_off) return {Cause::descheduled, Grade::a};
+  if (clues.is_examined && clues.is_sampled && gap.inside != 0) {
+    return {frames->of_stack(gap.inside).has_python ? Cause::host_python : Cause::host_native,
+            Grade::a};
+  }
+  // Eager programs leave such gaps between their operators, too few in a row to make a run.
+  if (clues.closing_role == ApiRole::launch && gap.length_ns() < LaunchRuns::kLongestGap_ns) {
+    return {Cause::launch_bound, Grade::c};
+  }
   const StackWork stack = frames->of_stack(gap.closing->stack);
   if (stack.has_python) return {Cause::host_python, Grade::c};
   return {stack.has_frames ? Cause::host_native : Cause::unknown, Grade::c};
@@ -169,8 +194,30 @@ Verdict verdict_of(const Clues& clues, FrameWork* frames, const Gap& gap) {
   if (clues.closing_role == ApiRole::graph_launch && holds(gap.split.host_ns, gap)) {
     return {Cause::replay_gap, Grade::b};
   }
-  if (holds(gap.split.host_ns + gap.split.call_ns, gap)) return host_verdict(frames, gap);
+  if (holds(gap.split.host_ns + gap.split.call_ns, gap)) return host_verdict(clues, frames, gap);
   return {Cause::mixed, Grade::c};
+}
+
+// What the host did during the gap is why it is there; else the calls at its edges are.
+bool is_of_host(Cause cause) {
+  switch (cause) {
+    case Cause::loader_wait:
+    case Cause::inline_preprocess:
+    case Cause::remote_read:
+    case Cause::external_fetch:
+    case Cause::result_upload:
+    case Cause::checkpoint_sync:
+    case Cause::host_gc:
+    case Cause::host_metrics:
+    case Cause::host_python:
+    case Cause::host_native:
+    case Cause::descheduled:
+    case Cause::jit_compile:
+    case Cause::replay_gap:
+      return true;
+    default:
+      return false;
+  }
 }
 
 std::int64_t removable_of(const Gap& gap) {
@@ -188,6 +235,7 @@ std::int64_t removable_of(const Gap& gap) {
     case Cause::host_native:
     case Cause::host_metrics:
     case Cause::host_gc:
+    case Cause::descheduled:
     case Cause::jit_compile:
       return gap.split.host_ns + gap.split.call_ns;
     case Cause::scalar_read:
@@ -221,12 +269,17 @@ void examine(const Surroundings& around, FrameWork* frames, const Gap& gap, Clue
   clues->is_loading = holds(around.load_ns + around.driver_ns, gap);
   clues->is_allocating = holds(around.alloc_ns, gap);
   clues->is_waiting = holds(around.wait_ns, gap);
+  clues->is_sampled = holds(around.sampled.total_ns, gap);
+  clues->is_kept_off = holds(around.sampled.kept_off_ns, gap);
+  clues->is_remote = holds(around.sampled.remote_ns, gap);
+  clues->is_external = holds(around.sampled.external_ns, gap);
 }
 
 void judge(const Clues& clues, FrameWork* frames, Gap* gap) {
   const Verdict verdict = verdict_of(clues, frames, *gap);
   gap->cause = verdict.cause;
   gap->grade = verdict.grade;
+  if (gap->inside != 0 && !is_of_host(gap->cause)) gap->inside = 0;
   gap->removable_ns = std::min(gap->length_ns(), removable_of(*gap));
 }
 

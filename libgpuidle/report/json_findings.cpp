@@ -47,6 +47,13 @@ void write_transfers(const Finding& finding, JsonWriter* json) {
   json->end_object();
 }
 
+void write_workers(const Finding& finding, JsonWriter* json) {
+  json->key("child_processes").begin_object();
+  json->field("busy_ns", finding.worker_ns[1]).field("network_ns", finding.worker_ns[2]);
+  json->field("disk_ns", finding.worker_ns[3]).field("idle_ns", finding.worker_ns[4]);
+  json->field("not_known_ns", finding.worker_ns[0]).end_object();
+}
+
 void write_finding(const Finding& finding, Places& places, JsonWriter* json) {
   const analysis::CauseRow& row = analysis::row_of(finding.cause);
   const std::vector<FindingLine> lines = lines_of(finding, places);
@@ -58,6 +65,7 @@ void write_finding(const Finding& finding, Places& places, JsonWriter* json) {
   json->field("saving_at_most_ns", finding.saving_ns);
   json->field("gap_count", finding.count).field("episode_count", finding.episode_count);
   write_split(finding.split, json);
+  write_workers(finding, json);
   write_transfers(finding, json);
   json->key("devices").begin_array();
   for (const std::uint32_t device : finding.devices) json->value(device);

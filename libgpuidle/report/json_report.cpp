@@ -3,6 +3,7 @@
 
 #include "libgpuidle/report/json_device_use.h"
 #include "libgpuidle/report/json_findings.h"
+#include "libgpuidle/report/step_report.h"
 #include "libgpuidle/report/words.h"
 
 namespace gpuidle::report {
@@ -123,6 +124,7 @@ std::string json_report(const ReportInput& input, Places& places) {
   for (const DeviceIdleness& device : input.found.devices) write_device(input, device, &json);
   json.end_array();
   write_findings(input, places, &json);
+  write_steps(input, &json);
   json.key("idle_origins").begin_array();
   for (const GapGroup& group : input.origins) write_group(group, places, &json);
   json.end_array();

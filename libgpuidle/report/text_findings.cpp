@@ -101,6 +101,19 @@ std::string facts_of(const ReportInput& input, const Finding& finding,
   return text;
 }
 
+// What the loader's workers did while they were waited for, if they were looked at.
+std::string workers_note(const Finding& finding) {
+  if (finding.cause != Cause::loader_wait && finding.cause != Cause::remote_read) return {};
+  const auto* const most = std::max_element(finding.worker_ns.begin() + 1, finding.worker_ns.end());
+  if (2 * *most < finding.total_ns) return {};
+  static constexpr const char* kWords[analysis::kWorkerStateCount] = {
+      "", "on a processor: they are CPU-bound", "waiting for the network",
+      "waiting for a local disk",
+      "idle themselves: the hand-over or the collating thread is the limit"};
+  return paragraph(fmt::format("meanwhile the child processes were mostly {}",
+                               kWords[most - finding.worker_ns.begin()]));
+}
+
 // Where the host is slower than the device, not waiting helps little.
 std::string host_bound_note(const Finding& finding) {
   if (!is_wait(finding.cause) || !finding.saving_ns || finding.count == 0 ||
@@ -112,6 +125,19 @@ std::string host_bound_note(const Finding& finding) {
       "host-bound: after each wait the host needs {} before it queues more, longer than the "
       "device computes; without the wait most of the gap stays",
       format_duration(per_gap_ns)));
+}
+
+// Where the copies take longer than all kernels, hiding them helps little.
+std::string copy_bound_note(const Finding& finding) {
+  const bool is_hidden_copy =
+      finding.cause == Cause::h2d_blocking || finding.cause == Cause::copy_engine;
+  if (!is_hidden_copy || !finding.saving_ns || 2 * *finding.saving_ns >= finding.total_ns) {
+    return {};
+  }
+  return paragraph(
+      "copy-bound: the kernels take less time than these copies and cannot hide them; to gain "
+      "more, "
+      "copy less: keep on the device what is copied again and again (offloaded weights)");
 }
 
 std::string callers_of(const FindingLine& line) {
@@ -154,7 +180,7 @@ std::string finding_text(const ReportInput& input, Places& places, const Finding
   if (!lines.empty()) text += callers_of(lines.front());
   text += paragraph(cost_of(input, finding) + (finding.is_high ? "" : " (moderate)"));
   text += paragraph(facts_of(input, finding, lines));
-  text += host_bound_note(finding);
+  text += workers_note(finding) + host_bound_note(finding) + copy_bound_note(finding);
   text += further_lines(lines, places);
   text += paragraph("fix: " + fix_of(finding, lines));
   return text + paragraph("evidence: " + evidence_of(finding));
@@ -201,7 +227,7 @@ std::string evidence_of(const Finding& finding) {
   switch (finding.grade) {
     case Grade::a:
       return is_transfer ? "grade A: the device's own records of these operations"
-                         : "grade A: calls or named ranges cover the time itself";
+                         : "grade A: calls, named ranges or samples cover the time itself";
     case Grade::b:
       return "grade B: what is recorded at both edges of the gaps agrees";
     case Grade::c:

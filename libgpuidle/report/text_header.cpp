@@ -69,6 +69,16 @@ std::string main_part_of(const analysis::IdleSplit& idle) {
                      largest.words);
 }
 
+// A device that is kept busy without computing has a reason to be looked at as well.
+std::string exposed_part_of(const analysis::Ledger& ledger) {
+  const std::int64_t exposed_ns = ledger.exposed_copy_ns + ledger.exposed_communication_ns;
+  if (2 * exposed_ns < ledger.wall_ns() || exposed_ns == 0) return {};
+  return fmt::format(
+      " But it computed for only {}: for {} nothing but {} ran.",
+      format_share(ledger.compute_ns, ledger.wall_ns()), format_share(exposed_ns, ledger.wall_ns()),
+      ledger.exposed_copy_ns > ledger.exposed_communication_ns ? "copies" : "communication");
+}
+
 std::string verdict_of(const ReportInput& input, const analysis::DeviceIdleness& device) {
   const analysis::Ledger& ledger = device.ledger;
   const std::int64_t idle_ns = ledger.idle.total_ns();
@@ -87,6 +97,7 @@ std::string verdict_of(const ReportInput& input, const analysis::DeviceIdleness&
     text = input.findings.told.empty()
                ? fmt::format("GPU is not idle: {} did nothing for {}.", who, amount)
                : fmt::format("{} is hardly idle: {}.", who, amount);
+    text += exposed_part_of(ledger);
   } else {
     text = fmt::format("{} was idle for {}. {}", who, amount, main_part_of(ledger.idle));
   }

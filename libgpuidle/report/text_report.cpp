@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "libgpuidle/report/format.h"
+#include "libgpuidle/report/step_report.h"
 #include "libgpuidle/report/text_device_use.h"
 #include "libgpuidle/report/text_findings.h"
 #include "libgpuidle/report/text_header.h"
@@ -232,6 +233,7 @@ std::string text_report(const ReportInput& input, Places& places, const Style& s
   text += text_findings(input, places, style);
   text += groups_text(input, places, style);
   text += size_classes_text(input, style);
+  text += text_steps(input, style);
   text += text_device_use(input, style);
   return text + place_warnings(places, style);
 }

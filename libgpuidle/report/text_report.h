@@ -11,6 +11,7 @@
 #include "libgpuidle/analysis/device_use.h"
 #include "libgpuidle/analysis/findings.h"
 #include "libgpuidle/analysis/idleness.h"
+#include "libgpuidle/analysis/steps.h"
 #include "libgpuidle/model/recording.h"
 #include "libgpuidle/report/places.h"
 #include "libgpuidle/report/terminal.h"
@@ -26,8 +27,9 @@ struct ReportInput {
   const std::vector<analysis::GapGroup>& origins;
   /// What went wrong while the records were read; ok if nothing did.
   const base::Status& read_status;
-  std::size_t top = 5;                       ///< findings, places or gaps that are shown
-  const analysis::DeviceUse* use = nullptr;  ///< nullptr: how full the devices were is not told
+  std::size_t top = 5;                         ///< findings, places or gaps that are shown
+  const analysis::DeviceUse* use = nullptr;    ///< nullptr: how full the devices were is not told
+  const analysis::StepTimes* steps = nullptr;  ///< nullptr: there are none
 };
 
 /// True if the recording tells nothing about any device: neither records nor proof.

@@ -93,6 +93,34 @@ class LedgerRecording : public model::MemoryRecording {
     records.activities.back().bytes = bytes;
     records.activities.back().source = source;
   }
+  /// A look at the thread of the next calls, and at a child process.
+  void sample(std::int64_t start_ns, std::int64_t end_ns, model::StackId stack_id,
+              model::ThreadActivity activity, model::WaitTarget target) {
+    model::ThreadSample sample;
+    sample.start_ns = start_ns;
+    sample.end_ns = end_ns;
+    sample.thread = thread == 0 ? main_thread : thread;
+    sample.stack = stack_id;
+    sample.activity = activity;
+    sample.target = target;
+    records.samples.push_back(sample);
+  }
+  void child_sample(std::int64_t start_ns, std::int64_t end_ns, model::ThreadActivity activity,
+                    model::WaitTarget target) {
+    sample(start_ns, end_ns, 0, activity, target);
+    records.samples.back().thread = mutable_tables().intern_thread(2, 2, "worker");
+    records.samples.back().is_child_process = true;
+  }
+  /// A range that the program named, on the thread of the next calls.
+  void range(std::string_view name, std::int64_t start_ns, std::int64_t end_ns) {
+    model::Marker marker;
+    marker.start_ns = start_ns;
+    marker.end_ns = end_ns;
+    marker.name = mutable_tables().intern(name);
+    marker.thread = thread == 0 ? main_thread : thread;
+    marker.kind = model::Marker::Kind::range;
+    records.markers.push_back(marker);
+  }
   void unobserved(std::int64_t start_ns, std::int64_t end_ns) {
     records.unobserved.push_back({start_ns, end_ns, mutable_tables().intern("other tool")});
   }

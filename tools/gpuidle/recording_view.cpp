@@ -3,10 +3,12 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "libgpuidle/analysis/device_use.h"
 #include "libgpuidle/analysis/findings.h"
 #include "libgpuidle/analysis/idleness.h"
+#include "libgpuidle/analysis/steps.h"
 #include "libgpuidle/import/open_recording.h"
 #include "libgpuidle/report/terminal.h"
 #include "tools/gpuidle/command.h"
@@ -20,6 +22,20 @@ report::ColorMode color_mode_of(const std::string& word) {
   if (word == "never") return report::ColorMode::never;
   return report::ColorMode::automatic;
 }
+
+// What measures gaps beside the analysis, in the same pass.
+class BothSinks : public analysis::GapSink {
+ public:
+  BothSinks(analysis::GapSink* first, analysis::GapSink* second) : first_(first), second_(second) {}
+  void on_gap(const analysis::Gap& gap) override {
+    first_->on_gap(gap);
+    second_->on_gap(gap);
+  }
+
+ private:
+  analysis::GapSink* first_;
+  analysis::GapSink* second_;
+};
 
 }  // namespace
 
@@ -62,15 +78,19 @@ int show(const RecordingView& view, std::size_t largest_gaps, TextView text, Jso
   options.largest_gaps = largest_gaps;
   options.names = &places;
   analysis::DeviceUseMeter meter(*recording);
-  options.gaps = &meter;
-  options.also = {&meter, &progress};
+  analysis::StepFinder steps(*recording);
+  BothSinks gap_sinks(&meter, &steps);
+  options.gaps = &gap_sinks;
+  options.also = {&meter, &steps, &progress};
   analysis::Idleness found;
   const base::Status read_status = analysis::analyze(*recording, options, &found);
   const analysis::DeviceUse use = meter.finish();
+  const std::optional<analysis::StepTimes> step_times = steps.finish();
   const analysis::Findings findings = analysis::find_causes(*recording, found, {});
   const std::vector<analysis::GapGroup> origins = report::joined_by_line(found.groups, places);
-  const report::ReportInput input{*recording,  found,    findings, origins,
-                                  read_status, view.top, &use};
+  const report::ReportInput input{
+      *recording,  found,    findings, origins,
+      read_status, view.top, &use,     step_times ? &*step_times : nullptr};
   progress.end();
   const report::Style style(wants_color(view));
   const std::string shown = view.is_json ? json(input, places) : text(input, places, style);
