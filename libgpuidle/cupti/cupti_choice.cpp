@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "libgpuidle/base/loaded_objects.h"
+
 namespace gpuidle::cupti {
 namespace {
 
@@ -87,7 +89,7 @@ std::vector<std::string> names_in_order(int first_major, int driver_major) {
 
 MappedCuda mapped_cuda() {
   MappedCuda mapped;
-  dl_iterate_phdr(&note_library, &mapped);
+  base::for_each_loaded_object(&note_library, &mapped);
   return mapped;
 }
 

@@ -17,6 +17,7 @@
 #include <mutex>
 #include <new>
 
+#include "libgpuidle/base/loaded_objects.h"
 #include "libgpuidle/base/log.h"
 #include "libgpuidle/base/own_thread.h"
 #include "libgpuidle/base/version.h"
@@ -95,7 +96,10 @@ void Session::begin(bool is_dormant) {
   for (const std::string& warning : warnings) {
     base::log_line(base::LogLevel::warning, "%s", warning.c_str());
   }
-  pthread_atfork(nullptr, nullptr, [] { Session::instance().forget_in_child(); });
+  pthread_atfork(base::hold_loaded_objects_before_fork, base::free_loaded_objects_after_fork, [] {
+    base::free_loaded_objects_after_fork();
+    Session::instance().forget_in_child();
+  });
   // Registered after the driver's own handlers, so it runs before them, while CUDA still works.
   std::atexit([] { Session::instance().finish(); });
   is_dormant = is_dormant || parts_->config.start == base::StartMode::on_request;

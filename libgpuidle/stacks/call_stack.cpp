@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "libgpuidle/base/loaded_objects.h"
 #include "libgpuidle/stacks/libunwind_walk.h"
 #include "libgpuidle/stacks/thread_walkers.h"
 #include "libgpuidle/stacks/unwind_tables.h"
@@ -78,7 +79,7 @@ WalkResult walk_from(StackWalker& walker, const Registers& start, NativeFrame* f
 bool CallStack::prepare() {
   UnwindTables::prepare();
   LibunwindWalk::prepare();
-  dl_iterate_phdr(&find_own_segments, nullptr);
+  base::for_each_loaded_object(&find_own_segments, nullptr);
   StackWalker* const walker = ThreadWalkers::of_this_thread();
   if (walker == nullptr) {
     g_reason = "the bounds of the stack are not known (/proc/self/maps cannot be read)";

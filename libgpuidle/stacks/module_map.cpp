@@ -10,6 +10,8 @@
 #include <array>
 #include <cstring>
 
+#include "libgpuidle/base/loaded_objects.h"
+
 namespace gpuidle::stacks {
 namespace {
 
@@ -91,10 +93,10 @@ int read_counts(dl_phdr_info* info, std::size_t, void* out) {
 
 void ModuleMap::refresh() {
   Snapshot counts;
-  dl_iterate_phdr(&read_counts, &counts);
+  base::for_each_loaded_object(&read_counts, &counts);
   if (counts.loads == loads_ && counts.unloads == unloads_ && !modules_.empty()) return;
   Snapshot snapshot;
-  dl_iterate_phdr(&add_module, &snapshot);
+  base::for_each_loaded_object(&add_module, &snapshot);
   std::sort(snapshot.modules.begin(), snapshot.modules.end(),
             [](const auto& a, const auto& b) { return a.begin_address < b.begin_address; });
   modules_ = std::move(snapshot.modules);

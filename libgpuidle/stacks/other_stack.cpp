@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <new>
 
+#include "libgpuidle/base/loaded_objects.h"
+
 namespace gpuidle::stacks {
 namespace {
 
@@ -62,7 +64,7 @@ int find_object(dl_phdr_info* info, std::size_t, void* out) {
 Function find_interpreter() {
   ObjectSearch search;
   search.inside = PythonFrames::evaluation_loop().begin;
-  if (search.inside != 0) dl_iterate_phdr(&find_object, &search);
+  if (search.inside != 0) base::for_each_loaded_object(&find_object, &search);
   return search.found;
 }
 

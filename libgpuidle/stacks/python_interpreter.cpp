@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "libgpuidle/base/loaded_objects.h"
+
 namespace gpuidle::stacks {
 namespace {
 
@@ -37,7 +39,7 @@ class Exports {
   Exports() {
     if (dlsym(RTLD_DEFAULT, "PyCode_Type") != nullptr) return;
     std::string path;
-    dl_iterate_phdr(&note_libpython, &path);
+    base::for_each_loaded_object(&note_libpython, &path);
     if (!path.empty()) handle_ = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
   }
   ~Exports() {

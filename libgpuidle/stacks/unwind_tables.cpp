@@ -9,6 +9,8 @@
 #include <atomic>
 #include <cstddef>
 
+#include "libgpuidle/base/loaded_objects.h"
+
 namespace gpuidle::stacks {
 namespace {
 
@@ -74,7 +76,7 @@ int collect(dl_phdr_info* info, std::size_t, void* out) {
 
 void publish_own_table() {
   g_collection.count = 0;
-  dl_iterate_phdr(&collect, &g_collection);
+  base::for_each_loaded_object(&collect, &g_collection);
   const auto end = g_collection.objects.begin() + static_cast<std::ptrdiff_t>(g_collection.count);
   std::sort(g_collection.objects.begin(), end,
             [](const Found& a, const Found& b) { return a.begin < b.begin; });
@@ -140,7 +142,7 @@ void UnwindTables::prepare() {
 
 void UnwindTables::refresh() {
   LoaderCounts counts;
-  dl_iterate_phdr(&read_counts, &counts);
+  base::for_each_loaded_object(&read_counts, &counts);
   if (counts.loads == g_loads && counts.unloads == g_unloads) return;
   const bool is_unload = counts.unloads != g_unloads;
   g_loads = counts.loads;
