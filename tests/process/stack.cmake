@@ -6,7 +6,7 @@ set(room ${CMAKE_SOURCE_DIR}/libgpuidle/stacks)
 add_library(stack_probe SHARED stack_probe.cpp ${room}/call_stack.cpp ${room}/eh_frame.cpp
             ${room}/frame_program.cpp ${room}/libunwind_walk.cpp ${room}/native_stepper.cpp
             ${room}/register_walk.cpp ${room}/stack_bounds.cpp ${room}/thread_walkers.cpp
-            ${room}/unwind_tables.cpp)
+            ${room}/unwind_tables.cpp ${CMAKE_SOURCE_DIR}/libgpuidle/base/loaded_objects.cpp)
 target_link_libraries(stack_probe PRIVATE gpuidle_options ${CMAKE_DL_LIBS})
 target_compile_options(stack_probe PRIVATE -O2)
 set_target_properties(stack_probe PROPERTIES CXX_VISIBILITY_PRESET hidden
