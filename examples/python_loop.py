@@ -5,6 +5,7 @@ Drives the CUDA runtime and driver through ctypes, without any package: real int
 on the stack of every CUDA call. The device is idle while tokenize() runs.
 """
 
+import array
 import ctypes
 import sys
 
@@ -105,7 +106,7 @@ def tokenize(step):
 
 
 def feed(gpu, tokens):
-    batch = (ctypes.c_uint32 * TOKENS_PER_BATCH)(*tokens)
+    batch = (ctypes.c_uint32 * TOKENS_PER_BATCH).from_buffer(array.array("I", tokens))
     gpu.copy_to_device(batch)
     return batch
 

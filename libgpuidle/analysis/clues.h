@@ -37,7 +37,7 @@ struct SampledTime {
   std::int64_t kept_off_ns = 0;  ///< ready without a processor, or waiting for a lock
   std::int64_t remote_ns = 0;    ///< waiting for a file on the network
   std::int64_t external_ns = 0;  ///< waiting for another machine
-  model::StackId stack = 0;      ///< the one that covers most
+  model::StackId stack = 0;      ///< of the function that covers most
   WorkerState workers = WorkerState::unknown;
 };
 

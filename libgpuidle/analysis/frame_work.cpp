@@ -158,6 +158,9 @@ StackWork FrameWork::of_stack(model::StackId stack) {
     if (known.work.work == HostWork::other) known.work.work = of_frame(frames[i]);
     if (frames[i] >= tables_.frames().size()) continue;
     const model::Frame& frame = tables_.frames()[frames[i]];
+    if (frame.kind == model::Frame::Kind::python && known.work.function == 0) {
+      known.work.function = std::uint64_t{frame.function} << 32 | frame.file;
+    }
     known.work.has_python |= frame.kind == model::Frame::Kind::python ||
                              (frame.kind == model::Frame::Kind::symbolic &&
                               tables_.string(frame.function).substr(0, 6) == "aten::");

@@ -53,6 +53,8 @@ struct StackWork {
   HostWork work = HostWork::other;  ///< of the innermost frame that gives any away
   bool has_frames = false;
   bool has_python = false;  ///< a Python function, or an operator of PyTorch
+  /// Of the innermost Python function, whatever its line; 0 = there is none.
+  std::uint64_t function = 0;
 };
 
 /// Looks each frame and stack up once. Context: tool.

@@ -112,27 +112,36 @@ void HostSide::cover_by_samples(model::ThreadId thread, const timeline::Interval
   const auto samples = samples_.find(thread);
   if (samples == samples_.end()) return;
   SampledTime& sampled = around->sampled;
-  std::vector<std::pair<model::StackId, std::int64_t>> stacks;
+  // By function: each look into a loop finds it at another line.
+  struct Row {
+    std::uint64_t function;
+    model::StackId stack;
+    std::int64_t ns;
+  };
+  std::vector<Row> rows;
   WorkTimes times;
   samples->second.each_over(within, [&](const Look& look, std::int64_t ns) {
     sampled.total_ns += ns;
-    times.add(frames_.of_stack(look.stack).work, ns);
+    const StackWork work = frames_.of_stack(look.stack);
+    times.add(work.work, ns);
     if (is_kept_off(look.activity, look.target)) sampled.kept_off_ns += ns;
     if (look.target == model::WaitTarget::network_file) sampled.remote_ns += ns;
     if (look.target == model::WaitTarget::external_socket) sampled.external_ns += ns;
-    const auto known = std::find_if(stacks.begin(), stacks.end(),
-                                    [&](const auto& row) { return row.first == look.stack; });
-    if (known == stacks.end()) {
-      stacks.emplace_back(look.stack, ns);
+    if (look.stack == 0) return;
+    const auto known = std::find_if(rows.begin(), rows.end(), [&](const Row& row) {
+      return work.function != 0 ? row.function == work.function : row.stack == look.stack;
+    });
+    if (known == rows.end()) {
+      rows.push_back({work.function, look.stack, ns});
     } else {
-      known->second += ns;
+      known->ns += ns;
     }
   });
   std::int64_t most_ns = 0;
-  for (const auto& [stack, ns] : stacks) {
-    if (stack == 0 || ns < most_ns) continue;
-    most_ns = ns;
-    sampled.stack = stack;
+  for (const Row& row : rows) {
+    if (row.ns < most_ns) continue;
+    most_ns = row.ns;
+    sampled.stack = row.stack;
   }
   times.tell(within.length_ns(), around);
   if (sampled.total_ns > 0) sampled.workers = workers_during(within);

@@ -37,16 +37,15 @@ std::string FindingLine::short_name() const {
 }
 
 std::vector<FindingLine> lines_of(const analysis::Finding& finding, Places& places) {
-  using Line = std::tuple<model::ApiId, std::string, std::string, std::string, std::uint32_t>;
+  using Line = std::tuple<model::ApiId, std::string, model::StackId>;
+  GapSites sites(&places);
+  for (const analysis::FindingPlace& row : finding.places) sites.note(row.stack, row.longest);
   std::vector<FindingLine> lines;
   std::map<Line, std::size_t> position;
   for (const analysis::FindingPlace& row : finding.places) {  // costliest first
     Place place = places.of(row.stack);
-    Line key{row.api, "", "", "", row.stack};
-    if (place.user_frame) {
-      const symbols::ResolvedFrame& frame = place.frames[*place.user_frame];
-      key = Line{0, frame.function, frame.file, frame.module, frame.line};
-    }
+    const std::string site = sites.site_of(row.stack, row.longest);
+    const Line key = site.empty() ? Line{row.api, "", row.stack} : Line{0, site, 0};
     const auto [at, is_new] = position.emplace(key, lines.size());
     if (is_new) {
       lines.push_back(
@@ -54,6 +53,9 @@ std::vector<FindingLine> lines_of(const analysis::Finding& finding, Places& plac
       continue;
     }
     FindingLine& line = lines[at->second];
+    const bool is_better =
+        row.longest && row.longest->inside != 0 && !(line.longest && line.longest->inside != 0);
+    if (is_better) line.place = std::move(place);
     line.count += row.count;
     line.total_ns += row.total_ns;
     line.removable_ns += row.removable_ns;

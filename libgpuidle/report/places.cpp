@@ -144,25 +144,51 @@ Place Places::of(model::StackId stack) {
   return place.frames.empty() && is_selective ? shown_as(FrameView::folded, frames, count) : place;
 }
 
+std::string GapSites::line_key(model::StackId stack, bool is_function) {
+  const Place place = places_.of(stack);
+  if (!place.user_frame) return {};
+  const symbols::ResolvedFrame& frame = place.frames[*place.user_frame];
+  const std::string line = is_function ? std::string() : std::to_string(frame.line);
+  return frame.function + '\n' + frame.file + '\n' + frame.module + '\n' + line;
+}
+
+void GapSites::note(model::StackId stack, const std::optional<analysis::Gap>& longest) {
+  if (!longest || longest->inside == 0 || !longest->closing) return;
+  const std::string closing = line_key(longest->closing->stack, false);
+  const std::string inside = line_key(stack, true);
+  if (!closing.empty() && !inside.empty()) looked_into_.emplace(closing, inside);
+}
+
+std::string GapSites::site_of(model::StackId stack, const std::optional<analysis::Gap>& longest) {
+  const bool is_looked_into = longest && longest->inside != 0;
+  std::string key = line_key(stack, is_looked_into);
+  const bool may_go_with = longest && !is_looked_into && longest->closing &&
+                           longest->closing->stack == stack && !key.empty();
+  if (!may_go_with) return key;
+  const auto found = looked_into_.find(key);
+  return found == looked_into_.end() ? key : found->second;
+}
+
 std::vector<analysis::GapGroup> joined_by_line(const std::vector<analysis::GapGroup>& groups,
                                                Places& places) {
-  using Line = std::tuple<std::uint32_t, analysis::Opener, model::ApiId, std::string, std::string,
-                          std::string, std::uint32_t, model::StackId>;
+  using Line =
+      std::tuple<std::uint32_t, analysis::Opener, model::ApiId, std::string, model::StackId>;
+  GapSites sites(&places);
+  for (const analysis::GapGroup& group : groups) sites.note(group.stack, group.longest);
   std::vector<analysis::GapGroup> joined;
   std::map<Line, std::size_t> position;
   for (const analysis::GapGroup& group : groups) {  // largest first
-    const Place place = places.of(group.stack);
-    Line line{group.device, group.opener, group.api, "", "", "", 0, group.stack};
-    if (place.user_frame) {
-      const symbols::ResolvedFrame& frame = place.frames[*place.user_frame];
-      line = Line{group.device, group.opener, group.api,  frame.function,
-                  frame.file,   frame.module, frame.line, 0};
-    }
+    const std::string site = sites.site_of(group.stack, group.longest);
+    const Line line{group.device, group.opener, group.api, site, site.empty() ? group.stack : 0};
     const auto [at, is_new] = position.emplace(line, joined.size());
     if (is_new) {
       joined.push_back(group);
     } else {
-      joined[at->second].absorb(group);
+      analysis::GapGroup& whole = joined[at->second];
+      // The stack inside the gaps is the place; where one is known it is shown.
+      const bool is_better = whole.longest.inside == 0 && group.longest.inside != 0;
+      if (is_better) whole.stack = group.stack;
+      whole.absorb(group);
     }
   }
   analysis::rank(&joined);

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_set>
@@ -57,6 +58,24 @@ class Places : public analysis::FrameNames {
   symbols::Symbolizer symbolizer_;
   // nvcc gives each kernel a host function of the same name that launches it: no one's own code.
   std::unordered_set<std::string> kernel_names_;
+};
+
+/// The place of a group of gaps: where looks found the host, the same however the line in that
+/// function differs; else the line of its call. Gaps into which nobody looked go with those that
+/// end at the same line and were looked into: looks are a matter of chance.
+class GapSites {
+ public:
+  explicit GapSites(Places* places) : places_(*places) {}
+
+  /// A key for the place of `stack`; `longest` is a gap of the group. Empty if no line is known.
+  std::string site_of(model::StackId stack, const std::optional<analysis::Gap>& longest);
+  /// To be told of all groups, costliest first, before site_of().
+  void note(model::StackId stack, const std::optional<analysis::Gap>& longest);
+
+ private:
+  std::string line_key(model::StackId stack, bool is_function);
+  Places& places_;
+  std::map<std::string, std::string> looked_into_;  // line that ends gaps -> place inside them
 };
 
 /// Joins groups whose stacks lead through the same line of the user's program to the same call:

@@ -6,6 +6,7 @@
 #include <libelf.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -48,6 +49,46 @@ void LineTable::State::collect_ranges() {
             [](const Range& a, const Range& b) { return a.begin < b.begin; });
 }
 
+namespace {
+
+struct CallSite {
+  const char* file = nullptr;
+  std::uint32_t line = 0;
+};
+
+// Where the code of an inlined function was called from, in terms of the unit's list of files.
+std::optional<CallSite> call_site_of(Dwarf_Die* unit, Dwarf_Die* inlined) {
+  Dwarf_Attribute attribute;
+  Dwarf_Word line = 0;
+  Dwarf_Word file = 0;
+  Dwarf_Files* files = nullptr;
+  std::size_t count = 0;
+  if (dwarf_formudata(dwarf_attr(inlined, DW_AT_call_line, &attribute), &line) != 0 ||
+      dwarf_formudata(dwarf_attr(inlined, DW_AT_call_file, &attribute), &file) != 0 ||
+      dwarf_getsrcfiles(unit, &files, &count) != 0 || file >= count || line == 0 ||
+      line > UINT32_MAX) {
+    return std::nullopt;
+  }
+  const char* const name = dwarf_filesrc(files, file, nullptr, nullptr);
+  if (name == nullptr) return std::nullopt;
+  return CallSite{name, static_cast<std::uint32_t>(line)};
+}
+
+// The line of the function that has a symbol: code at `address` may be that of a function inlined
+// into it, of one inlined into that, and so on.
+std::optional<CallSite> outermost_call_site(Dwarf_Die* unit, std::uint64_t address) {
+  Dwarf_Die* scopes = nullptr;  // innermost first
+  const int count = dwarf_getscopes(unit, address, &scopes);
+  std::optional<CallSite> found;
+  for (int i = 0; i < count && dwarf_tag(&scopes[i]) != DW_TAG_subprogram; ++i) {
+    if (dwarf_tag(&scopes[i]) == DW_TAG_inlined_subroutine) found = call_site_of(unit, &scopes[i]);
+  }
+  std::free(scopes);
+  return found;
+}
+
+}  // namespace
+
 LineTable::LineTable(std::unique_ptr<State> state) : state_(std::move(state)) {}
 LineTable::~LineTable() = default;
 
@@ -71,6 +112,9 @@ std::optional<LineTable::Place> LineTable::find(std::uint64_t address) {
   if (it == ranges.begin() || address >= (--it)->end) return std::nullopt;
   Dwarf_Die unit;
   if (dwarf_offdie(state_->dwarf, it->unit, &unit) == nullptr) return std::nullopt;
+  if (const auto outer = outermost_call_site(&unit, address)) {
+    return Place{outer->file, outer->line};
+  }
   Dwarf_Line* const row = dwarf_getsrc_die(&unit, address);
   int line = 0;
   if (row == nullptr || dwarf_lineno(row, &line) != 0 || line <= 0) return std::nullopt;

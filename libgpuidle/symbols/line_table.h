@@ -27,7 +27,8 @@ class LineTable {
   LineTable& operator=(const LineTable&) = delete;
 
   /// Where `address`, in the file's own terms, comes from; nullopt if the tables do not cover it or
-  /// attribute it to no line (compiler-made code).
+  /// attribute it to no line (compiler-made code). Of code that was inlined it is the line in the
+  /// function that it was inlined into, the one that has a symbol.
   std::optional<Place> find(std::uint64_t address);
 
  private:

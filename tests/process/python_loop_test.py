@@ -23,7 +23,24 @@ class PythonLoop(sim.TestCase):
     def setUpClass(cls):
         cls.interpreters = python_interpreters.require_interpreters()
 
-    def test_the_first_origin_is_the_python_line_that_closes_the_gap_with_each_interpreter(self):
+    def test_the_first_origin_is_the_function_that_keeps_the_device_waiting(self):
+        source = PROGRAM.read_text().splitlines()
+        body = range(line_of("def tokenize(step):") + 1, line_of("def feed(gpu, tokens):"))
+        self.assertIn("tokens.append", "".join(source[body.start - 1:body.stop - 1]))
+        for path, version in self.interpreters.items():
+            with self.subTest(python=version, path=path):
+                folder = self.subfolder(re.sub(r"\W", "_", path))
+                done = sim.run([path, str(PROGRAM)], folder,
+                               kernels=sim.kernels_file("python_loop"))
+                self.assertEqual((done.status, done.stderr), (0, ""))
+                report = sim.gpuidle_json("report", done.trace)
+                self.assertEqual(report["findings"][0]["cause"], "host.python")
+                first = report["idle_origins"][0]
+                frame = first["stack"][first["user_frame_index"]]
+                self.assertEqual((frame["function"], frame["file"]), ("tokenize", str(PROGRAM)))
+                self.assertIn(frame["line"], body)
+
+    def test_without_samples_it_is_the_line_that_closes_the_gap_with_each_interpreter(self):
         # A call over several lines is at its first line from 3.8 on; the call itself ends the gap.
         closing_line = line_of("self.runtime.cudaMemcpyAsync(")
         callers = [("feed", line_of("gpu.copy_to_device(batch)")),
@@ -34,7 +51,8 @@ class PythonLoop(sim.TestCase):
             with self.subTest(python=version, path=path):
                 folder = self.subfolder(re.sub(r"\W", "_", path))
                 done = sim.run([path, str(PROGRAM)], folder,
-                               kernels=sim.kernels_file("python_loop"))
+                               kernels=sim.kernels_file("python_loop"),
+                               GPUIDLE_SAMPLE_RATE="0")
                 self.assertEqual((done.status, done.stderr), (0, ""))
                 report = sim.gpuidle_json("report", done.trace)
                 self.assertEqual(report["warnings"], [])
