@@ -61,7 +61,33 @@ IdleSplit part_of(const IdleSplit& split, std::int64_t part_ns, std::int64_t who
   return part;
 }
 
+// Gaps into which nobody looked, or not for long enough, have the cause of those that end at the
+// same call and were looked into, most time first: looks are a matter of chance. Their grade stays
+// what it is.
+class CausesLookedInto {
+ public:
+  explicit CausesLookedInto(const std::vector<GapGroup>& groups) {
+    for (const GapGroup& group : groups) {  // most idle time first
+      const Gap& gap = group.longest;
+      if (gap.inside != 0 && gap.grade != Grade::c && gap.closing)
+        seen_.emplace(site_of(gap), group.cause);
+    }
+  }
+  Cause of(const GapGroup& group) const {
+    const bool is_open = group.cause == Cause::host_native || group.cause == Cause::host_python;
+    if (!is_open || group.longest.grade != Grade::c || !group.longest.closing) return group.cause;
+    const auto found = seen_.find(site_of(group.longest));
+    return found == seen_.end() ? group.cause : found->second;
+  }
+
+ private:
+  using Site = std::pair<model::ApiId, model::StackId>;
+  static Site site_of(const Gap& gap) { return {gap.closing->api, gap.closing->stack}; }
+  std::map<Site, Cause> seen_;
+};
+
 void add_gaps(const Idleness& idleness, bool leaves_out_warm_up, Findings* found, Drafts* drafts) {
+  const CausesLookedInto looked_into(idleness.groups);
   for (const GapGroup& group : idleness.groups) {
     CauseSums sums = group.steady;
     if (leaves_out_warm_up) {
@@ -70,7 +96,7 @@ void add_gaps(const Idleness& idleness, bool leaves_out_warm_up, Findings* found
       sums.add(group.warm_up);
     }
     if (sums.total_ns == 0) continue;
-    Draft& draft = (*drafts)[group.cause];
+    Draft& draft = (*drafts)[looked_into.of(group)];
     draft.sums.add(sums);
     draft.finding.split.add(part_of(group.split, sums.total_ns, group.total_ns));
     draft.add_place(

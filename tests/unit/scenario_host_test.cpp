@@ -103,3 +103,29 @@ TEST_CASE("a launch that waits for room in the queue is well fed", "[analysis][u
   CHECK(told.found.devices[0].full_queue_count == 1);
   CHECK(told.found.devices[0].full_queue_ns == ms(40));
 }
+
+TEST_CASE("gaps into which nobody looked have the cause of those at the same call",
+          "[analysis][unit]") {
+  LedgerRecording recording;
+  const auto waits = recording.stack({{"wait", "queue.py", 5}, {"train", "train.py", 9}});
+  const auto copies = recording.stack({{"train", "train.py", 10}});
+  // 80 gaps of 15 ms that end at the same copy; every fourth passes without a look.
+  for (int i = 0; i < 80; ++i) {
+    const std::int64_t at_ns = ms(20 * i);
+    const auto copy = recording.copy_call(at_ns, at_ns + us(10), copies);
+    recording.copy(at_ns + us(10), at_ns + us(50), copy);
+    recording.kernel(at_ns + us(50), at_ns + ms(5),
+                     recording.launch(at_ns + us(20), at_ns + us(30)));
+    if (i % 4 == 3) continue;
+    recording.sample(at_ns + ms(5), at_ns + ms(20), waits, model::ThreadActivity::waiting,
+                     model::WaitTarget::lock);
+  }
+  const analysis::Idleness found = recording.analyze();
+  const analysis::Findings findings = analysis::find_causes(recording, found, {});
+  REQUIRE(findings.told.size() == 1);
+  const analysis::Finding& finding = findings.told[0];
+  CHECK(finding.cause == analysis::Cause::descheduled);
+  CHECK(finding.count == 79);
+  CHECK(finding.total_ns == found.idle_ns());
+  CHECK(finding.grade == analysis::Grade::a);
+}
