@@ -62,28 +62,41 @@ IdleSplit part_of(const IdleSplit& split, std::int64_t part_ns, std::int64_t who
 }
 
 // Gaps into which nobody looked, or not for long enough, have the cause of those that end at the
-// same call and were looked into, most time first: looks are a matter of chance. Their grade stays
-// what it is.
+// same call and were looked into, where one cause has more than half of all their time: looks are a
+// matter of chance. Their grade stays what it is.
 class CausesLookedInto {
  public:
   explicit CausesLookedInto(const std::vector<GapGroup>& groups) {
-    for (const GapGroup& group : groups) {  // most idle time first
+    for (const GapGroup& group : groups) {
       const Gap& gap = group.longest;
-      if (gap.inside != 0 && gap.grade != Grade::c && gap.closing)
-        seen_.emplace(site_of(gap), group.cause);
+      if (!gap.closing) continue;
+      Site& site = sites_[{gap.closing->api, gap.closing->stack}];
+      if (is_open(group)) site.open_ns += group.total_ns;
+      if (gap.inside != 0 && gap.grade != Grade::c) site.seen_ns[group.cause] += group.total_ns;
     }
   }
   Cause of(const GapGroup& group) const {
-    const bool is_open = group.cause == Cause::host_native || group.cause == Cause::host_python;
-    if (!is_open || group.longest.grade != Grade::c || !group.longest.closing) return group.cause;
-    const auto found = seen_.find(site_of(group.longest));
-    return found == seen_.end() ? group.cause : found->second;
+    if (!is_open(group)) return group.cause;
+    const Gap& gap = group.longest;
+    const Site& site = sites_.at({gap.closing->api, gap.closing->stack});
+    std::int64_t total_ns = site.open_ns;
+    for (const auto& [cause, ns] : site.seen_ns) total_ns += ns;
+    for (const auto& [cause, ns] : site.seen_ns) {
+      if (2 * ns > total_ns) return cause;
+    }
+    return group.cause;
   }
 
  private:
-  using Site = std::pair<model::ApiId, model::StackId>;
-  static Site site_of(const Gap& gap) { return {gap.closing->api, gap.closing->stack}; }
-  std::map<Site, Cause> seen_;
+  struct Site {
+    std::int64_t open_ns = 0;
+    std::map<Cause, std::int64_t> seen_ns;
+  };
+  static bool is_open(const GapGroup& group) {
+    return (group.cause == Cause::host_native || group.cause == Cause::host_python) &&
+           group.longest.grade == Grade::c && group.longest.closing;
+  }
+  std::map<std::pair<model::ApiId, model::StackId>, Site> sites_;  // by the call that ends the gaps
 };
 
 void add_gaps(const Idleness& idleness, bool leaves_out_warm_up, Findings* found, Drafts* drafts) {
