@@ -6,6 +6,7 @@
 // Prints what any observer must leave unchanged.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
 #include <poll.h>
@@ -231,6 +232,15 @@ void run_in_loader(Milliseconds time) {
   }
 }
 
+// Maps, relocates and unmaps a library over and over.
+void run_in_dlopen(Milliseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < end) {
+    void* const library = dlopen("libresolv.so.2", RTLD_NOW | RTLD_LOCAL);
+    check(library != nullptr && dlclose(library) == 0, "dlopen");
+  }
+}
+
 using Away = void (*)(Milliseconds);
 Away find_away(const std::string& what) {
   static constexpr struct {
@@ -241,7 +251,7 @@ Away find_away(const std::string& what) {
       {"epoll", wait_in_epoll},    {"lock", wait_in_lock},     {"file", wait_in_file},
       {"sleep", wait_in_sleep},    {"child", wait_in_child},   {"loop", run_in_loop},
       {"blocked", run_in_loop},    {"urgent", run_in_loop},    {"urgent_late", run_in_loop},
-      {"faults", run_with_faults}, {"loader", run_in_loader}};
+      {"faults", run_with_faults}, {"loader", run_in_loader},  {"dlopen", run_in_dlopen}};
   for (const auto& away : kAways) {
     if (what == away.name) return away.function;
   }

@@ -112,10 +112,12 @@ class Sampler(sim.TestCase):
         self.assertGreater(len(Samples(done.trace).of_threads), STEPS // 2)
 
     def test_a_thread_in_the_loader_s_lists_does_not_hang_while_it_is_looked_at(self):
-        done = self.run_away("loader", steps=30, GPUIDLE_SAMPLE_RATE="1000")
-        samples = Samples(done.trace)
-        with_stack = [s for s in samples.of_threads if s["stack"]]
-        self.assertGreater(len(with_stack), 50, samples.count_of("activity"))
+        for what in ("loader", "dlopen"):
+            with self.subTest(what=what):
+                done = self.run_away(what, steps=30, GPUIDLE_SAMPLE_RATE="1000")
+                samples = Samples(done.trace)
+                with_stack = [s for s in samples.of_threads if s["stack"]]
+                self.assertGreater(len(with_stack), 50, samples.count_of("activity"))
 
 
 if __name__ == "__main__":
