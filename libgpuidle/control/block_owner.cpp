@@ -12,7 +12,9 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <new>
+#include <vector>
 
 #include "libgpuidle/control/block_name.h"
 #include "libgpuidle/control/shared_futex.h"
@@ -61,9 +63,11 @@ base::Status make_page(const char* name, ControlBlock** block) {
                        std::strerror(reason));
   }
   try {
-    // Leaked on purpose: threads may look at the page while the program ends.
-    auto* region = new ipc::mapped_region(memory, ipc::read_write, 0, kBlockBytes);
-    *block = new (region->get_address()) ControlBlock{};
+    // Never unmapped: threads may look at the page while the program ends.
+    static auto* const regions = new std::vector<std::unique_ptr<ipc::mapped_region>>;
+    regions->push_back(
+        std::make_unique<ipc::mapped_region>(memory, ipc::read_write, 0, kBlockBytes));
+    *block = new (regions->back()->get_address()) ControlBlock{};
   } catch (...) {
     shm_unlink(name);
     throw;
@@ -204,20 +208,20 @@ void BlockOwner::publish(const Counters& counters) {
   if (block == nullptr) return;
   const std::uint32_t before = block->counting.load(std::memory_order_relaxed) | 1U;
   block->counting.store(before, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
+  // Release, each: nobody sees one of them without the odd number before it.
   const std::size_t count = std::min(counters.device_count, kMaxDevices);
-  block->device_count.store(static_cast<std::uint32_t>(count), std::memory_order_relaxed);
-  block->counted_ns.store(counters.counted_ns, std::memory_order_relaxed);
-  block->calls.store(counters.calls, std::memory_order_relaxed);
-  block->activities.store(counters.activities, std::memory_order_relaxed);
-  block->losses.store(counters.losses, std::memory_order_relaxed);
-  block->file_bytes.store(counters.file_bytes, std::memory_order_relaxed);
+  block->device_count.store(static_cast<std::uint32_t>(count), std::memory_order_release);
+  block->counted_ns.store(counters.counted_ns, std::memory_order_release);
+  block->calls.store(counters.calls, std::memory_order_release);
+  block->activities.store(counters.activities, std::memory_order_release);
+  block->losses.store(counters.losses, std::memory_order_release);
+  block->file_bytes.store(counters.file_bytes, std::memory_order_release);
   for (std::size_t i = 0; i < count; ++i) {
     DeviceCounters& to = block->devices[i];
-    to.device.store(counters.devices[i].device, std::memory_order_relaxed);
-    to.busy_ns.store(counters.devices[i].busy_ns, std::memory_order_relaxed);
-    to.idle_ns.store(counters.devices[i].idle_ns, std::memory_order_relaxed);
-    to.gaps.store(counters.devices[i].gaps, std::memory_order_relaxed);
+    to.device.store(counters.devices[i].device, std::memory_order_release);
+    to.busy_ns.store(counters.devices[i].busy_ns, std::memory_order_release);
+    to.idle_ns.store(counters.devices[i].idle_ns, std::memory_order_release);
+    to.gaps.store(counters.devices[i].gaps, std::memory_order_release);
   }
   block->counting.store(before + 1, std::memory_order_release);
 }
