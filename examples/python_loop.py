@@ -98,7 +98,7 @@ def load_runtime():
 def tokenize(step):
     """Hashes as a slow tokenizer would: some ten milliseconds of pure Python."""
     value = step * 2654435761 & 0xFFFFFFFF
-    tokens = []
+    tokens = array.array("I")
     for _ in range(TOKENS_PER_BATCH):
         value = (value * 1664525 + 1013904223) & 0xFFFFFFFF
         tokens.append(value >> 17)
@@ -106,7 +106,7 @@ def tokenize(step):
 
 
 def feed(gpu, tokens):
-    batch = (ctypes.c_uint32 * TOKENS_PER_BATCH).from_buffer(array.array("I", tokens))
+    batch = (ctypes.c_uint32 * TOKENS_PER_BATCH).from_buffer(tokens)
     gpu.copy_to_device(batch)
     return batch
 

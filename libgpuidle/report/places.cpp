@@ -33,7 +33,8 @@ constexpr std::string_view kForeignModules[] = {
 constexpr std::string_view kInterpreterModules[] = {"libpython", "python2", "python3",
                                                     "_ctypes",   "libffi",  "_cffi"};
 
-// Parts of source paths that are not the user's. "/lib/python3" is the standard library.
+// Parts of paths, of source and object files, that are not the user's. "/lib/python3" is the
+// standard library.
 constexpr std::string_view kForeignPaths[] = {"site-packages/",  "dist-packages/", "/lib/python3",
                                               "torch/nn/",       "torch/utils/",   "torch/optim/",
                                               "torch/autograd/", "torch/cuda/",    "<frozen ",
@@ -97,8 +98,10 @@ bool Places::is_users(const symbols::ResolvedFrame& frame) const {
   if (has_any_prefix(base_name(frame.module), kInterpreterModules)) return false;
   if (has_any_prefix(frame.function, kForeignFunctions)) return false;
   if (is_vendor_call(frame.function) || kernel_names_.count(frame.function) > 0) return false;
-  return std::none_of(std::begin(kForeignPaths), std::end(kForeignPaths),
-                      [&](auto part) { return frame.file.find(part) != std::string::npos; });
+  return std::none_of(std::begin(kForeignPaths), std::end(kForeignPaths), [&](auto part) {
+    return frame.file.find(part) != std::string::npos ||
+           frame.module.find(part) != std::string::npos;
+  });
 }
 
 bool Places::is_shown(model::FrameId id, const symbols::ResolvedFrame& frame, FrameView view,

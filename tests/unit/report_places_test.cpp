@@ -92,3 +92,17 @@ TEST_CASE("the line to look at is the innermost of the user's that the view show
   REQUIRE(place.user_frame);
   CHECK(place.frames[*place.user_frame].function == "step");
 }
+
+TEST_CASE("an extension module of Python's own is not the user's", "[report][unit]") {
+  LedgerRecording recording;
+  model::Tables& tables = recording.mutable_tables();
+  model::Module extension;
+  extension.path = tables.intern("/usr/lib/python3.11/lib-dynload/array.cpython-311.so");
+  model::Frame frame;
+  frame.kind = model::Frame::Kind::native;
+  frame.module = tables.intern(extension);
+  frame.address = 0x100;
+  const model::FrameId id = tables.intern(frame);
+  report::Places places(recording.tables());
+  CHECK_FALSE(places.of(tables.intern_stack(&id, 1)).user_frame);
+}
