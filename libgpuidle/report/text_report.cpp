@@ -219,8 +219,7 @@ std::string place_warnings(const Places& places, const Style& style) {
 bool has_no_gpu_records(const analysis::Idleness& found) { return found.devices.empty(); }
 
 bool is_incomplete(const ReportInput& input) {
-  const model::RecordingInfo& info = input.recording.info();
-  return info.losses.total() > 0 || info.end == model::End::abrupt || !input.read_status.ok() ||
+  return !input.recording.info().is_whole() || !input.read_status.ok() ||
          input.found.ignored_count > 0;
 }
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -85,19 +84,14 @@ int convert(const ConvertOptions& options) {
     return fail(status);
   }
   progress.end();
-  for (const std::string& warning : recording->info().warnings) {
-    std::fprintf(stderr, "gpuidle: warning: %s\n", report::elide(warning, 400).c_str());
-  }
+  for (const std::string& warning : recording->info().warnings) warn(warning);
   std::error_code error;
   const std::uintmax_t input_bytes = std::filesystem::file_size(options.input, error);
   const std::string line =
       fmt::format("wrote {}: {}, {} bytes ({}: {}{})\n", options.output, slices.counts(),
                   writer->bytes_written(), options.input, recording->info().format,
                   error ? std::string() : fmt::format(", {} bytes", input_bytes));
-  const bool is_told = std::fwrite(line.data(), 1, line.size(), stdout) == line.size();
-  if (!is_told || std::fflush(stdout) != 0) {
-    return fail({base::StatusCode::io_error, "cannot write to standard output"});
-  }
+  if (const base::Status printed = print(line); !printed.ok()) return fail(printed);
   return kDone;
 }
 

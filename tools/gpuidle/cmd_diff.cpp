@@ -44,8 +44,7 @@ base::Status read(const std::string& path, report::DiffSide* side, bool* has_gpu
 }
 
 bool is_incomplete(const report::DiffSide& side) {
-  return !side.read_error.empty() || side.info.losses.total() > 0 ||
-         side.info.end == model::End::abrupt;
+  return !side.read_error.empty() || !side.info.is_whole();
 }
 
 int diff(const DiffOptions& options) {
@@ -65,10 +64,7 @@ int diff(const DiffOptions& options) {
   const std::string shown =
       options.view.is_json ? report::json_diff(input)
                            : report::text_diff(input, report::Style(wants_color(options.view)));
-  const bool is_written = std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size();
-  if (!is_written || std::fflush(stdout) != 0) {
-    return fail({base::StatusCode::io_error, "cannot write to standard output"});
-  }
+  if (const base::Status printed = print(shown); !printed.ok()) return fail(printed);
   const bool is_cut = is_incomplete(before) || is_incomplete(after);
   return options.view.is_strict && is_cut ? kIncomplete : kDone;
 }

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -97,10 +96,7 @@ int examine(const DoctorOptions& options) {
   if (!options.child.empty()) return doctor_child(options.child);
   const std::vector<Check> checks = make_checks();
   const std::string shown = options.is_json ? json_of(checks) : text_of(checks);
-  const bool is_written = std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size();
-  if (!is_written || std::fflush(stdout) != 0) {
-    return fail({base::StatusCode::io_error, "cannot write to standard output"});
-  }
+  if (const base::Status printed = print(shown); !printed.ok()) return fail(printed);
   switch (worst_of(checks)) {
     case Finding::broken:
       return kFailed;

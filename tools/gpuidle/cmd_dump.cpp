@@ -135,10 +135,6 @@ std::int64_t origin_of(const model::Recording& recording) {
   return first.at_ns;
 }
 
-void put_warning(const std::string& warning) {
-  std::fprintf(stderr, "gpuidle: warning: %s\n", report::elide(warning, 400).c_str());
-}
-
 int dump(const DumpOptions& options) {
   base::Result<std::unique_ptr<model::Recording>> opened = import::open_recording(options.path);
   if (!opened.ok()) return fail(opened.status());
@@ -153,8 +149,8 @@ int dump(const DumpOptions& options) {
   if (!output.flush()) {
     return fail({base::StatusCode::io_error, "cannot write to standard output"});
   }
-  for (const std::string& warning : recording->info().warnings) put_warning(warning);
-  if (!read_status.ok()) put_warning(read_status.message());
+  for (const std::string& warning : recording->info().warnings) warn(warning);
+  if (!read_status.ok()) warn(read_status.message());
   const bool is_incomplete = !read_status.ok() || !recording->info().is_whole();
   return options.is_strict && is_incomplete ? kIncomplete : kDone;
 }

@@ -155,9 +155,7 @@ int run_export(const ExportOptions& options) {
     output.remove();
     return fail(written.ok() ? done.read_status : written);
   }
-  for (const std::string& warning : recording->info().warnings) {
-    std::fprintf(stderr, "gpuidle: warning: %s\n", report::elide(warning, 400).c_str());
-  }
+  for (const std::string& warning : recording->info().warnings) warn(warning);
   if (report::has_no_gpu_records(done.found)) {
     output.remove();
     std::fprintf(stderr, "gpuidle: %s says nothing about a GPU: there is nothing to export\n",
@@ -167,10 +165,7 @@ int run_export(const ExportOptions& options) {
   if (options.is_to_stdout()) return kDone;
   const std::string line =
       fmt::format("wrote {}: {}, {} bytes\n", options.output, done.summary, output.bytes());
-  const bool is_told = std::fwrite(line.data(), 1, line.size(), stdout) == line.size();
-  if (!is_told || std::fflush(stdout) != 0) {
-    return fail({base::StatusCode::io_error, "cannot write to standard output"});
-  }
+  if (const base::Status printed = print(line); !printed.ok()) return fail(printed);
   return kDone;
 }
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <ctime>
 #include <memory>
 #include <optional>
@@ -318,10 +317,7 @@ int show_info(const InfoOptions& options) {
   }
   progress.end();
   const std::string shown = options.is_json ? json_info(facts) : text_info(facts);
-  const bool is_written = std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size();
-  if (!is_written || std::fflush(stdout) != 0) {
-    return fail({base::StatusCode::io_error, "cannot write to standard output"});
-  }
+  if (const base::Status printed = print(shown); !printed.ok()) return fail(printed);
   const bool is_incomplete = !recording->info().is_whole() || !facts.read_status.ok();
   return options.is_strict && is_incomplete ? kIncomplete : kDone;
 }

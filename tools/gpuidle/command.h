@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <string_view>
 
 #include "libgpuidle/base/status.h"
 
@@ -28,6 +29,11 @@ enum ExitCode : int {
 
 /// Prints "gpuidle: <message>" to stderr and returns the exit code of that class of failure.
 int fail(const base::Status& status);
+/// Prints "gpuidle: warning: <text>" to stderr; a longer text loses its middle.
+void warn(const std::string& text);
+/// Writes all of `text` to stdout and flushes it. Errors: io_error, "cannot write [the report ]to
+/// standard output" by what is written.
+base::Status print(std::string_view text, std::string_view what = "");
 
 /// The same for commands that talk to a process: exit codes 7 to 10.
 int fail_attach(const base::Status& status);

@@ -170,18 +170,15 @@ void add_notes(bool is_known, Job* job) {
   }
 }
 
-int print(const RecordingView& view, const report::JobInput& input) {
+int print_job(const RecordingView& view, const report::JobInput& input) {
   const std::string shown = view.is_json
                                 ? report::json_job(input)
                                 : report::text_job(input, report::Style(wants_color(view)));
-  const bool is_written = std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size();
-  if (!is_written || std::fflush(stdout) != 0) {
-    return fail({base::StatusCode::io_error, "cannot write the report to standard output"});
-  }
+  if (const base::Status printed = print(shown, "the report"); !printed.ok()) return fail(printed);
   const bool is_incomplete =
       std::any_of(input.members.begin(), input.members.end(), [](const report::JobMember& member) {
-        return member.info.losses.total() > 0 || member.info.end == model::End::abrupt ||
-               !member.read_error.empty() || member.found.ignored_count > 0;
+        return !member.info.is_whole() || !member.read_error.empty() ||
+               member.found.ignored_count > 0;
       });
   return view.is_strict && is_incomplete ? kIncomplete : kDone;
 }
@@ -217,7 +214,7 @@ int show_job(const RecordingView& view) {
   const bool is_known = number_ranks(&job);
   add_notes(is_known, &job);
   const analysis::JobRanks ranks = analysis::compare_ranks(job.tracks);
-  return print(view, {job.members, ranks, is_known, job.notes});
+  return print_job(view, {job.members, ranks, is_known, job.notes});
 }
 
 }  // namespace gpuidle::cli

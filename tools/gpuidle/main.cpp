@@ -8,6 +8,7 @@
 #include <string>
 
 #include "libgpuidle/base/version.h"
+#include "libgpuidle/report/format.h"
 #include "tools/gpuidle/command.h"
 
 namespace gpuidle::cli {
@@ -67,6 +68,19 @@ int fail(const base::Status& status) {
   std::fflush(stdout);
   std::fprintf(stderr, "gpuidle: %s\n", status.message().c_str());
   return exit_code_of(status.code());
+}
+
+void warn(const std::string& text) {
+  constexpr std::size_t kShownColumns = 400;
+  std::fprintf(stderr, "gpuidle: warning: %s\n", report::elide(text, kShownColumns).c_str());
+}
+
+base::Status print(std::string_view text, std::string_view what) {
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (is_written && std::fflush(stdout) == 0) return {};
+  std::string message = "cannot write ";
+  if (!what.empty()) message += std::string(what) + " ";
+  return {base::StatusCode::io_error, message + "to standard output"};
 }
 
 }  // namespace gpuidle::cli

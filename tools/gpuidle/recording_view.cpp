@@ -54,8 +54,7 @@ void RecordingView::add_output_options(CLI::App& command) {
   command.add_option("--color", color, "auto: if stdout is a terminal and NO_COLOR is not set")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str();
-  command.add_flag("--strict", is_strict,
-                   "Exit with 3 if records are missing or the program ended abruptly");
+  command.add_flag("--strict", is_strict, kStrictHelp);
   command.footer(
       "Exit codes: 0 done, 1 the file cannot be read, 2 usage, 3 incomplete and --strict,\n"
       "5 not a recording or of an unknown version, 6 the recording says nothing about a GPU.");
@@ -94,10 +93,7 @@ int show(const RecordingView& view, std::size_t largest_gaps, TextView text, Jso
   progress.end();
   const report::Style style(wants_color(view));
   const std::string shown = view.is_json ? json(input, places) : text(input, places, style);
-  const bool is_written = std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size();
-  if (!is_written || std::fflush(stdout) != 0) {
-    return fail({base::StatusCode::io_error, "cannot write the report to standard output"});
-  }
+  if (const base::Status printed = print(shown, "the report"); !printed.ok()) return fail(printed);
   if (report::has_no_gpu_records(found)) return kNoGpuRecords;
   return view.is_strict && report::is_incomplete(input) ? kIncomplete : kDone;
 }
