@@ -12,11 +12,6 @@ namespace {
 
 constexpr std::size_t kShortName = 40;
 
-std::string_view base_name(std::string_view path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
-
 }  // namespace
 
 std::string FindingLine::title(const Places& places, std::size_t width) const {

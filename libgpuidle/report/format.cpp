@@ -105,6 +105,11 @@ std::string count_of(std::uint64_t count, std::string_view singular) {
   return format_count(count) + " " + plural;
 }
 
+std::string_view base_name(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
 std::size_t columns_of(std::string_view text) {
   std::size_t columns = 0;
   for (const char c : text) columns += is_continuation(c) ? 0 : 1;

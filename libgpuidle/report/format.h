@@ -33,6 +33,9 @@ std::string elide(std::string_view text, std::size_t width);
 /// The same for paths: the beginning is replaced, the end with the file's name stays.
 std::string elide_front(std::string_view text, std::size_t width);
 
+/// What follows the last '/'; all of it if there is none.
+std::string_view base_name(std::string_view path);
+
 /// Columns that `text` takes: one per UTF-8 sequence.
 std::size_t columns_of(std::string_view text);
 

@@ -58,11 +58,6 @@ bool has_any_prefix(std::string_view text, const Patterns& patterns) {
   });
 }
 
-std::string_view base_name(std::string_view path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
-
 // cuLaunchKernel, cudaMemcpy, hipFree, ncclSend: a vendor's prefix that goes on with a capital.
 bool is_vendor_call(std::string_view function) {
   for (const std::string_view prefix : {"cu", "cuda", "hip", "nccl"}) {

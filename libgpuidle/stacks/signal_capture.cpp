@@ -2,7 +2,6 @@
 #include "libgpuidle/stacks/signal_capture.h"
 
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <cerrno>
 
 #include "libgpuidle/base/own_thread.h"
+#include "libgpuidle/record/host_clock.h"
 #include "libgpuidle/stacks/call_stack.h"
 #include "libgpuidle/stacks/python_frames.h"
 
@@ -50,12 +50,6 @@ void on_signal(int, siginfo_t*, void* context) {
   errno = host_errno;
 }
 
-std::int64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
 bool is_ours(const struct sigaction& action) {
   return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == &on_signal;
 }
@@ -66,11 +60,11 @@ bool is_default(const struct sigaction& action) {
 
 // True: somebody answered.
 bool wait_for_answer(std::int64_t timeout_ns) {
-  const std::int64_t deadline_ns = now_ns() + timeout_ns;
+  const std::int64_t deadline_ns = record::host_now_ns() + timeout_ns;
   for (;;) {
     const std::uint32_t state = g_request.state.load(std::memory_order_acquire);
     if (state == Request::taken) return true;
-    const std::int64_t left_ns = deadline_ns - now_ns();
+    const std::int64_t left_ns = deadline_ns - record::host_now_ns();
     if (left_ns <= 0) return false;
     base::futex_wait(g_request.state, state, left_ns);
   }

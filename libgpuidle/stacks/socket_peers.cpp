@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libgpuidle/stacks/thread_look.h"
@@ -55,6 +56,21 @@ bool is_unset(std::string_view host) {
   return host.find_first_not_of('0') == std::string_view::npos;
 }
 
+// The words of the line with this inode in column `column`; empty if there is none.
+std::vector<std::string_view> row_of(std::string_view table, std::size_t column,
+                                     std::uint64_t inode) {
+  const std::string wanted = std::to_string(inode);
+  std::vector<std::string_view> row;
+  for_each_line(table, [&](std::string_view line) {
+    if (line.find(wanted) == std::string_view::npos) return false;
+    std::vector<std::string_view> words = words_of(line);
+    if (words.size() <= column || words[column] != wanted) return false;
+    row = std::move(words);
+    return true;
+  });
+  return row;
+}
+
 std::string read_table(const char* name) {
   ProcFolder root;
   root.path[0] = '\0';
@@ -67,37 +83,18 @@ std::string read_table(const char* name) {
 
 WaitTarget find_internet_peer(std::string_view table, std::uint64_t inode) {
   constexpr std::size_t kLocal = 1, kRemote = 2, kInode = 9;
-  const std::string wanted = std::to_string(inode);
-  WaitTarget kind = WaitTarget::unknown;
-  for_each_line(table, [&](std::string_view line) {
-    if (line.find(wanted) == std::string_view::npos) return false;
-    const std::vector<std::string_view> words = words_of(line);
-    if (words.size() <= kInode || words[kInode] != wanted) return false;
-    const std::string_view remote = host_of(words[kRemote]);
-    // A socket that listens waits for whoever may come.
-    if (is_unset(remote)) {
-      kind = WaitTarget::socket;
-    } else {
-      const bool is_here = is_loopback(remote) || remote == host_of(words[kLocal]);
-      kind = is_here ? WaitTarget::local_socket : WaitTarget::external_socket;
-    }
-    return true;
-  });
-  return kind;
+  const std::vector<std::string_view> row = row_of(table, kInode, inode);
+  if (row.empty()) return WaitTarget::unknown;
+  const std::string_view remote = host_of(row[kRemote]);
+  // A socket that listens waits for whoever may come.
+  if (is_unset(remote)) return WaitTarget::socket;
+  const bool is_here = is_loopback(remote) || remote == host_of(row[kLocal]);
+  return is_here ? WaitTarget::local_socket : WaitTarget::external_socket;
 }
 
 WaitTarget find_unix_peer(std::string_view table, std::uint64_t inode) {
   constexpr std::size_t kInode = 6;
-  const std::string wanted = std::to_string(inode);
-  WaitTarget kind = WaitTarget::unknown;
-  for_each_line(table, [&](std::string_view line) {
-    if (line.find(wanted) == std::string_view::npos) return false;
-    const std::vector<std::string_view> words = words_of(line);
-    if (words.size() <= kInode || words[kInode] != wanted) return false;
-    kind = WaitTarget::local_socket;
-    return true;
-  });
-  return kind;
+  return row_of(table, kInode, inode).empty() ? WaitTarget::unknown : WaitTarget::local_socket;
 }
 
 WaitTarget SocketPeers::kind_of(std::uint64_t inode) {

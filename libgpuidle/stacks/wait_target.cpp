@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+
+#include "libgpuidle/record/host_clock.h"
 
 namespace gpuidle::stacks {
 namespace {
@@ -141,12 +142,6 @@ std::uint64_t number_behind(const std::string& text, const char* word) {
   return std::strtoull(text.c_str() + at + std::strlen(word), nullptr, 10);
 }
 
-std::int64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
 }  // namespace
 
 CallRule rule_of_call(int system_call) {
@@ -202,7 +197,7 @@ WaitTarget WaitTargets::kind_of_link(const std::string& link, const std::string&
   if (starts_with("anon_inode:")) return WaitTarget::event;
   if (link.empty() || link[0] != '/') return WaitTarget::unknown;
   const int mount = static_cast<int>(number_behind(fdinfo, "mnt_id:"));
-  if (!mounts_.has(mount)) mounts_.refresh(now_ns());
+  if (!mounts_.has(mount)) mounts_.refresh(record::host_now_ns());
   if (starts_with("/dev/") && !starts_with("/dev/shm/")) return WaitTarget::device;
   return mounts_.kind_of_mount(mount);
 }
@@ -237,7 +232,7 @@ WaitTarget WaitTargets::kind_of_path(const ProcFolder& folder, std::uint64_t add
     if (cwd_length <= 0) return WaitTarget::file;
     text = std::string(link, static_cast<std::size_t>(cwd_length)) + "/" + text;
   }
-  mounts_.refresh(now_ns());
+  mounts_.refresh(record::host_now_ns());
   return mounts_.kind_of_path(text);
 }
 

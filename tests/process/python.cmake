@@ -7,7 +7,8 @@ file(GLOB stacks CONFIGURE_DEPENDS ${room}/*.cpp)
 list(REMOVE_ITEM stacks ${room}/module_map.cpp ${room}/stall_sampler.cpp)
 add_library(python_probe SHARED python_probe.cpp python_load_probe.cpp ${stacks}
             ${CMAKE_SOURCE_DIR}/libgpuidle/base/loaded_objects.cpp
-            ${CMAKE_SOURCE_DIR}/libgpuidle/base/own_thread.cpp)
+            ${CMAKE_SOURCE_DIR}/libgpuidle/base/own_thread.cpp
+            ${CMAKE_SOURCE_DIR}/libgpuidle/record/host_clock.cpp)
 target_link_libraries(python_probe PRIVATE gpuidle_options ${CMAKE_DL_LIBS} Threads::Threads)
 target_compile_options(python_probe PRIVATE -O2)
 # An interpreter may bring an older libstdc++ than the compiler's.
