@@ -329,7 +329,9 @@ class Elsewhere(sim.TestCase):
                 lambda: next((int(p) for p in subprocess.run(
                     ["pgrep", "-P", str(program.pid)], capture_output=True, text=True,
                     check=False).stdout.split()), 0), "the program inside")
-            wait_until(lambda: list(pathlib.Path(f"/proc/{inner}/root/dev/shm").glob("gpuidle.*")),
+            # Its number inside is 1: before its mounts are made, the blocks of others are seen.
+            blocks = pathlib.Path(f"/proc/{inner}/root/dev/shm")
+            wait_until(lambda: list(blocks.glob("gpuidle.*.1.*")),
                        "a control block inside")
             finished = attach(inner, "--duration", "700ms", "-o", "/mnt/%p.gpuidle")
             self.assertEqual(finished.returncode, 0, finished.stderr)
