@@ -165,6 +165,10 @@ void KinetoRecordingBuilder::finish_warnings(const KinetoHeader& header,
   if (zero_rows_ != 0) {
     warnings.push_back(fmt::format("{} left out: start and duration are 0", rows(zero_rows_)));
   }
+  if (bad_memory_events_ != 0) {
+    warnings.push_back(fmt::format("{} of device memory left out: no readable time, size or device",
+                                   rows(bad_memory_events_)));
+  }
   std::size_t named = 0;
   for (const auto& [category, count] : unknown_categories_) {
     if (++named > 4) break;

@@ -51,17 +51,19 @@ constexpr CategoryRow kCategories[] = {
     {"", RowKind::ignored},
 };
 
-RowKind kind_of(std::string_view phase, std::string_view category) {
+// Memory events have no category (2021), or one that they share with other instants.
+RowKind kind_of(std::string_view phase, std::string_view category, std::string_view name) {
   if (phase == "M") return RowKind::metadata;
+  if (phase == "i" && name == "[memory]") return RowKind::memory_event;
   if (phase != "X") return RowKind::ignored;
   std::array<char, 24> lower{};
   if (category.size() > lower.size()) return RowKind::unknown;
   std::transform(category.begin(), category.end(), lower.begin(), [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   });
-  const std::string_view name(lower.data(), category.size());
+  const std::string_view known(lower.data(), category.size());
   const auto* row = std::find_if(std::begin(kCategories), std::end(kCategories),
-                                 [name](const CategoryRow& r) { return r.category == name; });
+                                 [known](const CategoryRow& r) { return r.category == known; });
   return row == std::end(kCategories) ? RowKind::unknown : row->kind;
 }
 
@@ -103,6 +105,11 @@ constexpr Field<KinetoRow> kArgFields[] = {
     {"shared memory", &KinetoRow::shared_memory},
     {"Call stack", &KinetoRow::call_stack},
     {"name", &KinetoRow::label},
+    {"Device Type", &KinetoRow::device_type},
+    {"Device Id", &KinetoRow::device_id},
+    {"Bytes", &KinetoRow::memory_bytes},
+    {"Total Allocated", &KinetoRow::total_allocated},
+    {"Total Reserved", &KinetoRow::total_reserved},
 };
 constexpr Field<KinetoDevice> kDeviceFields[] = {
     {"id", &KinetoDevice::id},
@@ -213,7 +220,8 @@ simdjson::error_code Walker::walk_row(ondemand::object row) {
     if (key == "args") {
       // Written after phase and category nearly always; in a file with sorted keys before them.
       const bool is_wanted = row_.phase.empty() || (row_.category.empty() && row_.phase != "M") ||
-                             has_useful_args(kind_of(row_.phase, row_.category));
+                             (row_.phase == "i" && row_.name.empty()) ||
+                             has_useful_args(kind_of(row_.phase, row_.category, row_.name));
       ondemand::object args;
       if (!is_wanted || field.value().get_object().get(args) != simdjson::SUCCESS) continue;
       if (const Error error = walk_fields(args, kArgFields, row_)) return error;
@@ -228,7 +236,7 @@ simdjson::error_code Walker::walk_row(ondemand::object row) {
   }
   row_.grid = behind(row_.grid);
   row_.block = behind(row_.block);
-  row_.kind = kind_of(row_.phase, row_.category);
+  row_.kind = kind_of(row_.phase, row_.category, row_.name);
   walk_.header.has_rows |= !row_.phase.empty();
   sink_.on_row(row_);
   return simdjson::SUCCESS;

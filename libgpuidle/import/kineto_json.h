@@ -29,6 +29,7 @@ enum class RowKind : std::uint8_t {
   python,         ///< one Python function call
   overhead,       ///< profiler or driver
   window,         ///< the span in which the profiler recorded
+  memory_event,   ///< an allocation or a free by the framework's allocator
   metadata,       ///< names of processes and threads
 };
 
@@ -41,7 +42,8 @@ struct KinetoRow {
       block;  ///< begin at the bracket of an array of three; end somewhere behind
   std::string_view registers, shared_memory;
   std::string_view call_stack;  ///< "file(line): function;..." innermost first
-  std::string_view label;       ///< args.name of a metadata row
+  std::string_view device_type, device_id, memory_bytes, total_allocated, total_reserved;
+  std::string_view label;  ///< args.name of a metadata row
   RowKind kind = RowKind::ignored;
 };
 

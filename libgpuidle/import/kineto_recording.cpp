@@ -105,6 +105,21 @@ void read_copy_name(std::string_view name, DeviceActivity& activity) {
   }
 }
 
+// Bytes as written, up to a pebibyte either way: no device has more, and no sum can overflow soon.
+std::optional<std::int64_t> memory_bytes_of(std::string_view token) {
+  constexpr std::size_t kMostDigits = 16;
+  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 50U;
+  const bool is_negative = !token.empty() && token[0] == '-';
+  if (is_negative) token.remove_prefix(1);
+  if (token.empty() || token.size() > kMostDigits ||
+      token.find_first_not_of("0123456789") != std::string_view::npos) {
+    return std::nullopt;
+  }
+  const std::uint64_t value = integer_of(token).value_or(0);
+  if (value > kMostBytes) return std::nullopt;
+  return is_negative ? -static_cast<std::int64_t>(value) : static_cast<std::int64_t>(value);
+}
+
 bool is_step(std::string_view name) { return name.substr(0, 13) == "ProfilerStep#"; }
 
 // The driver's own costs (lazy loading of functions, a full command buffer, compilation) would be
@@ -125,6 +140,7 @@ KinetoRecordingBuilder::KinetoRecordingBuilder()
 void KinetoRecordingBuilder::on_row(const KinetoRow& row) {
   if (row.kind == RowKind::ignored) return;
   if (row.kind == RowKind::metadata) return read_metadata(row);
+  if (row.kind == RowKind::memory_event) return add_memory_event(row);
   if (row.kind == RowKind::unknown) {
     ++unknown_categories_[std::string(row.category)];
     return;
@@ -245,6 +261,30 @@ void KinetoRecordingBuilder::add_overhead(const KinetoRow& row, const Interval& 
   overhead.is_profiler = is_profiler_overhead(row.name);
   // Kineto puts these rows on a lane of their own (pid -1): the thread is not known.
   recording_->records.overheads.push_back(overhead);
+}
+
+void KinetoRecordingBuilder::add_memory_event(const KinetoRow& row) {
+  // c10::DeviceType: CUDA and HIP; the allocators of the host and of other devices are no matter.
+  if (row.device_type != "1" && row.device_type != "6") return;
+  const auto at_ns = nanoseconds_of_microseconds(row.ts);
+  const auto bytes = memory_bytes_of(row.memory_bytes);
+  const auto device = memory_bytes_of(row.device_id);
+  if (!at_ns || !bytes || !device || *device < 0 || *device > INT32_MAX) {
+    ++bad_memory_events_;
+    return;
+  }
+  model::MemoryEvent event;
+  event.start_ns = *at_ns;
+  event.bytes = *bytes;
+  event.device = static_cast<std::uint32_t>(*device);
+  const auto allocated = memory_bytes_of(row.total_allocated);
+  const auto reserved = memory_bytes_of(row.total_reserved);
+  if (allocated && reserved && *allocated >= 0 && *reserved >= 0) {
+    event.has_totals = true;
+    event.allocated_bytes = static_cast<std::uint64_t>(*allocated);
+    event.reserved_bytes = static_cast<std::uint64_t>(*reserved);
+  }
+  recording_->records.memory.push_back(event);
 }
 
 void KinetoRecordingBuilder::read_metadata(const KinetoRow& row) {

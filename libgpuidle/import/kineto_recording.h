@@ -45,6 +45,7 @@ class KinetoRecordingBuilder : public KinetoRowSink {
   void add_call(const KinetoRow& row, const Interval& interval);
   void add_span(const KinetoRow& row, const Interval& interval);
   void add_overhead(const KinetoRow& row, const Interval& interval);
+  void add_memory_event(const KinetoRow& row);
   void read_metadata(const KinetoRow& row);
   std::uint32_t thread_of(const KinetoRow& row);
   std::uint32_t id_of(std::string_view token);
@@ -62,6 +63,7 @@ class KinetoRecordingBuilder : public KinetoRowSink {
   std::unordered_map<std::uint64_t, std::uint32_t> thread_index_;  // pid << 32 | tid
   std::unordered_map<std::string_view, std::uint32_t> named_ids_;  // ids that are not numbers
   std::map<std::string, std::uint64_t, std::less<>> unknown_categories_;
+  std::uint64_t bad_memory_events_ = 0;  // of a GPU, without a time or a size
   bool has_window_ = false;
   bool has_known_rows_ = false;
   Interval window_;

@@ -38,6 +38,7 @@ void Slice::clear() {
   unobserved.clear();
   gaps.clear();
   samples.clear();
+  memory.clear();
 }
 
 void Slice::sort() {
@@ -57,6 +58,9 @@ void Slice::sort() {
     return std::tie(a.start_ns, a.end_ns, a.thread, a.stack) <
            std::tie(b.start_ns, b.end_ns, b.thread, b.stack);
   });
+  // Events of one moment keep the order of the file: the last of them has the totals that hold.
+  std::stable_sort(memory.begin(), memory.end(),
+                   [](const auto& a, const auto& b) { return a.start_ns < b.start_ns; });
   const auto by_start_and_name = [](const auto& a, const auto& b) {
     return std::tie(a.start_ns, a.end_ns, a.thread, a.name) <
            std::tie(b.start_ns, b.end_ns, b.thread, b.name);
@@ -90,7 +94,7 @@ void MemoryRecording::seal() {
 
 base::Status MemoryRecording::visit(SliceVisitor& visitor) const {
   std::size_t activity = 0, call = 0, marker = 0, overhead = 0, unobserved = 0, gap = 0;
-  std::size_t sample = 0;
+  std::size_t sample = 0, memory = 0;
   Slice slice;
   std::int64_t begin_ns = records.begin_ns;
   while (begin_ns < records.end_ns) {
@@ -115,6 +119,9 @@ base::Status MemoryRecording::visit(SliceVisitor& visitor) const {
     copy_until(records.unobserved, unobserved, end_ns, kStart, slice.unobserved);
     copy_until(records.gaps, gap, end_ns, kStart, slice.gaps);
     copy_until(records.samples, sample, end_ns, kStart, slice.samples);
+    // They may lie outside the bounds, which the other records set.
+    copy_until(records.memory, memory, is_last ? std::numeric_limits<std::int64_t>::max() : end_ns,
+               kStart, slice.memory);
     visitor.on_slice(slice);
     begin_ns = end_ns;
   }

@@ -82,10 +82,11 @@ struct Slice {
   std::vector<Unobserved> unobserved;
   std::vector<RecordedGap> gaps;
   std::vector<ThreadSample> samples;
+  std::vector<MemoryEvent> memory;  ///< foreign recordings only: our own files do not keep them
 
   bool empty() const {
     return activities.empty() && calls.empty() && markers.empty() && overheads.empty() &&
-           unobserved.empty() && gaps.empty() && samples.empty();
+           unobserved.empty() && gaps.empty() && samples.empty() && memory.empty();
   }
   void clear();
   /// Sorts every vector into the order that is promised above.

@@ -191,6 +191,16 @@ struct ThreadSample {
   bool has_counts = false;  ///< cpu_ns, run_queue_wait_ns, throttled_ns and major_faults are known
 };
 
+/// One allocation or one free of device memory, as a framework's allocator tells it.
+struct MemoryEvent {
+  std::int64_t start_ns = 0;
+  std::int64_t bytes = 0;             ///< allocated; negative: freed
+  std::uint64_t allocated_bytes = 0;  ///< live in the allocator after the event, if has_totals
+  std::uint64_t reserved_bytes = 0;   ///< what it holds of the device then, cached blocks included
+  std::uint32_t device = 0;
+  bool has_totals = false;
+};
+
 /// Why something that happened is not in the recording.
 enum class LossReason : std::uint8_t {
   unknown = 0,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libgpuidle/report/json_report.h"
 
+#include "libgpuidle/report/device_memory_report.h"
 #include "libgpuidle/report/json_device_use.h"
 #include "libgpuidle/report/json_findings.h"
 #include "libgpuidle/report/step_report.h"
@@ -123,6 +124,7 @@ std::string json_report(const ReportInput& input, Places& places) {
   json.key("devices").begin_array();
   for (const DeviceIdleness& device : input.found.devices) write_device(input, device, &json);
   json.end_array();
+  write_device_memory(input, &json);
   write_findings(input, places, &json);
   write_steps(input, &json);
   json.key("idle_origins").begin_array();

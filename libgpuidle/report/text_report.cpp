@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "libgpuidle/report/device_memory_report.h"
 #include "libgpuidle/report/format.h"
 #include "libgpuidle/report/step_report.h"
 #include "libgpuidle/report/text_device_use.h"
@@ -234,6 +235,7 @@ std::string text_report(const ReportInput& input, Places& places, const Style& s
   text += size_classes_text(input, style);
   text += text_steps(input, style);
   text += text_device_use(input, style);
+  text += text_device_memory(input, style);
   return text + place_warnings(places, style);
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "libgpuidle/analysis/device_memory.h"
 #include "libgpuidle/analysis/device_use.h"
 #include "libgpuidle/analysis/findings.h"
 #include "libgpuidle/analysis/idleness.h"
@@ -30,6 +31,7 @@ struct ReportInput {
   std::size_t top = 5;                         ///< findings, places or gaps that are shown
   const analysis::DeviceUse* use = nullptr;    ///< nullptr: how full the devices were is not told
   const analysis::StepTimes* steps = nullptr;  ///< nullptr: there are none
+  const std::vector<analysis::MemoryUse>* memory = nullptr;  ///< nullptr: not measured
 };
 
 /// True if the recording tells nothing about any device: neither records nor proof.

@@ -25,11 +25,13 @@ class Everything : public model::SliceVisitor {
     calls.insert(calls.end(), slice.calls.begin(), slice.calls.end());
     markers.insert(markers.end(), slice.markers.begin(), slice.markers.end());
     overheads.insert(overheads.end(), slice.overheads.begin(), slice.overheads.end());
+    memory.insert(memory.end(), slice.memory.begin(), slice.memory.end());
   }
   std::vector<model::DeviceActivity> activities;
   std::vector<model::ApiCall> calls;
   std::vector<model::Marker> markers;
   std::vector<model::Overhead> overheads;
+  std::vector<model::MemoryEvent> memory;
 };
 
 inline base::Result<std::unique_ptr<model::Recording>> read(std::string_view json) {

@@ -35,6 +35,7 @@ class SliceWriter : public model::SliceVisitor {
     activities_ += slice.activities.size();
     calls_ += slice.calls.size();
     markers_ += slice.markers.size();
+    memory_events_ += slice.memory.size();
     status_ = writer_.write(recording_.tables(), slice_, recording_.info().losses);
   }
   /// Rows of the tables that no slice came for.
@@ -43,6 +44,7 @@ class SliceWriter : public model::SliceVisitor {
     slice_.clear();
     status_ = writer_.write(recording_.tables(), slice_, recording_.info().losses);
   }
+  std::uint64_t memory_events() const { return memory_events_; }
   const base::Status& status() const { return status_; }
   std::string counts() const {
     return fmt::format("{}, {}, {}", report::count_of(activities_, "device record"),
@@ -54,7 +56,7 @@ class SliceWriter : public model::SliceVisitor {
   trace::TraceWriter& writer_;
   model::Slice slice_;
   base::Status status_;
-  std::uint64_t activities_ = 0, calls_ = 0, markers_ = 0;
+  std::uint64_t activities_ = 0, calls_ = 0, markers_ = 0, memory_events_ = 0;
 };
 
 // A trace without a footer reads as one that ended abruptly, which is what its source did.
@@ -85,6 +87,11 @@ int convert(const ConvertOptions& options) {
   }
   progress.end();
   for (const std::string& warning : recording->info().warnings) warn(warning);
+  if (slices.memory_events() != 0) {
+    warn(fmt::format("left out: {}, which a gpuidle trace has no place for; report on {} itself",
+                     report::count_of(slices.memory_events(), "device memory event"),
+                     options.input));
+  }
   std::error_code error;
   const std::uintmax_t input_bytes = std::filesystem::file_size(options.input, error);
   const std::string line =

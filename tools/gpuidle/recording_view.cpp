@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "libgpuidle/analysis/device_memory.h"
 #include "libgpuidle/analysis/device_use.h"
 #include "libgpuidle/analysis/findings.h"
 #include "libgpuidle/analysis/idleness.h"
@@ -80,16 +81,19 @@ int show(const RecordingView& view, std::size_t largest_gaps, TextView text, Jso
   analysis::StepFinder steps(*recording);
   BothSinks gap_sinks(&meter, &steps);
   options.gaps = &gap_sinks;
-  options.also = {&meter, &steps, &progress};
+  analysis::DeviceMemoryMeter memory_meter;
+  options.also = {&meter, &steps, &memory_meter, &progress};
   analysis::Idleness found;
   const base::Status read_status = analysis::analyze(*recording, options, &found);
   const analysis::DeviceUse use = meter.finish();
   const std::optional<analysis::StepTimes> step_times = steps.finish();
+  const std::vector<analysis::MemoryUse> memory = memory_meter.finish(recording->tables());
   const analysis::Findings findings = analysis::find_causes(*recording, found, {});
   const std::vector<analysis::GapGroup> origins = report::joined_by_line(found.groups, places);
   const report::ReportInput input{
       *recording,  found,    findings, origins,
-      read_status, view.top, &use,     step_times ? &*step_times : nullptr};
+      read_status, view.top, &use,     step_times ? &*step_times : nullptr,
+      &memory};
   progress.end();
   const report::Style style(wants_color(view));
   const std::string shown = view.is_json ? json(input, places) : text(input, places, style);
