@@ -32,6 +32,8 @@ struct JournalHead {
   std::int64_t tid = 0;
   std::uint64_t signal_mask = 0;
   std::uint64_t vector_bytes = 0;
+  std::uint64_t errno_at = 0;
+  std::int64_t errno_value = 0;
   user_regs_struct registers{};
 };
 
@@ -70,12 +72,22 @@ bool BorrowedRegion::write_journal(pid_t tid, const ThreadContext& context) cons
   head.tid = tid;
   head.signal_mask = context.signal_mask;
   head.vector_bytes = context.vectors.size();
+  head.errno_at = context.errno_at;
+  head.errno_value = context.errno_value;
   head.registers = context.registers;
   const std::uint64_t active = 1;  // last, when the rest is there
   return memory_.write(base_ + kJournalAt, &head, sizeof(head)) &&
          memory_.write(base_ + kJournalAt + sizeof(head), context.vectors.data(),
                        context.vectors.size()) &&
          memory_.write(base_ + kJournalAt, &active, sizeof(active));
+}
+
+bool BorrowedRegion::write_errno(const ThreadContext& context) const {
+  const std::int64_t value = context.errno_value;
+  const std::uint64_t head = base_ + kJournalAt;
+  return memory_.write(head + offsetof(JournalHead, errno_value), &value, sizeof(value)) &&
+         memory_.write(head + offsetof(JournalHead, errno_at), &context.errno_at,
+                       sizeof(context.errno_at));
 }
 
 bool BorrowedRegion::clear_journal() const {
@@ -89,6 +101,8 @@ pid_t BorrowedRegion::read_journal(ThreadContext* context) const {
   if (head.vector_bytes > kMaxVectorBytes || head.tid <= 0) return 0;
   context->registers = head.registers;
   context->signal_mask = head.signal_mask;
+  context->errno_at = head.errno_at;
+  context->errno_value = static_cast<std::int32_t>(head.errno_value);
   context->vectors.resize(head.vector_bytes);
   const bool is_read = memory_.read(base_ + kJournalAt + sizeof(head), context->vectors.data(),
                                     context->vectors.size());

@@ -41,6 +41,8 @@ class BorrowedRegion {
 
   /// Notes that `tid` is borrowed and what it was doing. False: it could not be written.
   bool write_journal(pid_t tid, const ThreadContext& context) const;
+  /// Adds errno to what is noted of the borrowed thread.
+  bool write_errno(const ThreadContext& context) const;
   bool clear_journal() const;
   /// The thread that is borrowed at the moment, 0 = none.
   pid_t read_journal(ThreadContext* context) const;

@@ -74,6 +74,11 @@ std::int64_t steady_ns() {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
+bool put_errno_back(const TargetMemory& memory, const ThreadContext& context) {
+  return context.errno_at == 0 ||
+         memory.write(context.errno_at, &context.errno_value, sizeof(context.errno_value));
+}
+
 std::vector<pid_t> threads_to_try(pid_t pid) {
   const std::string folder = "/proc/" + std::to_string(pid) + "/task";
   std::vector<std::pair<int, pid_t>> ranked;
@@ -151,7 +156,8 @@ Status BorrowedThread::borrow(std::uint32_t* probes) {
 
 bool BorrowedThread::give_back() {
   if (tid_ == 0 || is_lost_) return tid_ == 0;
-  const bool is_restored = thread_.restore(context_);
+  const bool has_errno = put_errno_back(memory_, context_);
+  const bool is_restored = thread_.restore(context_) && has_errno;
   thread_.release();
   tid_ = 0;
   return is_restored;
@@ -169,6 +175,18 @@ base::Result<std::int64_t> BorrowedThread::system_call(long number, std::uint64_
                                                " (seccomp); start the program with 'gpuidle run'");
   }
   return result;
+}
+
+Status BorrowedThread::keep_errno(const BorrowedRegion& region) {
+  base::Result<std::uint64_t> address = call(region, layout_.errno_location, 0, 0);
+  if (!address.ok()) return address.status();
+  std::int32_t value = 0;
+  if (memory_.read(address.value(), &value)) {
+    context_.errno_at = address.value();
+    context_.errno_value = value;
+    if (region.write_errno(context_)) return {};
+  }
+  return {StatusCode::unavailable, "cannot keep errno of a thread of " + process_.label()};
 }
 
 base::Result<std::uint64_t> BorrowedThread::call(const BorrowedRegion& region,

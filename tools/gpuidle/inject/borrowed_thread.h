@@ -39,6 +39,9 @@ class BorrowedThread {
   base::Result<std::int64_t> system_call(long number, std::uint64_t a = 0, std::uint64_t b = 0,
                                          std::uint64_t c = 0, std::uint64_t d = 0,
                                          std::uint64_t e = 0, std::uint64_t f = 0);
+  /// Notes the thread's errno, in context() and in the region's journal, to be put back with the
+  /// rest. Before any other call().
+  base::Status keep_errno(const BorrowedRegion& region);
   /// Calls a function and waits for its end; the region's journal must hold context().
   base::Result<std::uint64_t> call(const BorrowedRegion& region, std::uint64_t function,
                                    std::uint64_t first, std::uint64_t second);
@@ -59,6 +62,9 @@ class BorrowedThread {
   bool is_lost_ = false;  // inside a call that does not end: it cannot be put back yet
   std::int64_t stopped_at_ns_ = 0;
 };
+
+/// Writes a stopped thread's errno, if it was kept. False: its memory cannot be written.
+bool put_errno_back(const TargetMemory& memory, const ThreadContext& context);
 
 std::int64_t steady_ns();  ///< CLOCK_MONOTONIC
 

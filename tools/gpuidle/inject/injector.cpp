@@ -204,6 +204,7 @@ class Injector {
 
   Status open_with(BorrowedThread& thread, const BorrowedRegion& region, const std::string& path,
                    bool* is_opened) {
+    if (Status status = thread.keep_errno(region); !status.ok()) return status;
     const std::uint64_t path_at = region.write_text(path);
     if (path_at == 0) return failed(process_, "write to memory");
     Result<std::uint64_t> handle =
@@ -271,7 +272,8 @@ Result<bool> put_back(const ProcessFacts& process) {
     return error != 0 ? explain_seize_failure(process, error)
                       : failed(process, "stop thread " + std::to_string(tid));
   }
-  const bool is_back = thread.restore(context) && region->clear_journal();
+  const bool has_errno = put_errno_back(memory, context);
+  const bool is_back = thread.restore(context) && has_errno && region->clear_journal();
   thread.release();
   if (!is_back) return failed(process, "put thread " + std::to_string(tid) + " back");
   return true;

@@ -126,6 +126,7 @@ void find_opening(const TargetMemory& memory, const ProcessFacts& process,
   layout->open_library = libc.address_of("dlopen");
   layout->find_symbol = libc.address_of("dlsym");
   layout->last_error = libc.address_of("dlerror");
+  layout->errno_location = libc.address_of("__errno_location");
   if (layout->open_library != 0) return;
   for (const MappedRange& range : process.maps) {  // before glibc 2.34
     if (!is_library(range) || !has_name(range.path, "libdl.so.2")) continue;
@@ -175,8 +176,8 @@ base::Result<TargetLayout> read_layout(const TargetMemory& memory, const Process
   layout.forbidden.insert(layout.forbidden.end(), layout.loader.begin(), layout.loader.end());
   std::sort(layout.forbidden.begin(), layout.forbidden.end(),
             [](const CodeRange& a, const CodeRange& b) { return a.begin < b.begin; });
-  if (layout.open_library == 0 || layout.find_symbol == 0 || layout.call_instruction == 0 ||
-      layout.loader.empty() || layout.loader_state == 0) {
+  if (layout.open_library == 0 || layout.find_symbol == 0 || layout.errno_location == 0 ||
+      layout.call_instruction == 0 || layout.loader.empty() || layout.loader_state == 0) {
     return Status(StatusCode::unavailable,
                   "the C library of " + label + " (" + libc_path +
                       ") cannot be read in its memory; start the program with 'gpuidle run'");

@@ -24,6 +24,7 @@ struct TargetLayout {
   std::uint64_t open_flags = 0;        ///< to be added to RTLD_NOW
   std::uint64_t find_symbol = 0;       ///< dlsym
   std::uint64_t last_error = 0;        ///< dlerror
+  std::uint64_t errno_location = 0;    ///< __errno_location
   std::uint64_t call_instruction = 0;  ///< a `syscall`
   std::uint64_t signal_return = 0;     ///< return address of every signal handler
   std::uint64_t loader_state = 0;      ///< int, 0 while the list of libraries is consistent

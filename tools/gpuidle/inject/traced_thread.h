@@ -18,6 +18,10 @@ struct ThreadContext {
   user_regs_struct registers{};
   std::vector<unsigned char> vectors;  ///< NT_X86_XSTATE, as long as the kernel says it is
   std::uint64_t signal_mask = 0;
+  /// errno, which every called function may change between a failed call of the program and its
+  /// look at the reason. Written back by whoever wrote to the process's memory, not by restore().
+  std::uint64_t errno_at = 0;  ///< its address, 0 = not known yet: no function has been called
+  std::int32_t errno_value = 0;
 };
 
 enum class StopResult { stopped, group_stopped, gone, not_permitted, timed_out };
