@@ -10,6 +10,7 @@ endfunction()
 gpuidle_add_life_program(life_processes life_processes.cpp)
 gpuidle_add_life_program(life_endings life_endings.cpp)
 gpuidle_add_life_program(life_threads life_threads.cpp)
+gpuidle_add_life_program(life_soak life_soak.cpp)
 
 gpuidle_add_life_program(life_late_client life_late_client.cpp)
 target_link_libraries(life_late_client PRIVATE simcupti)
@@ -43,3 +44,9 @@ gpuidle_add_process_test(life_surroundings_test)
 gpuidle_add_process_test(doctor_test)
 gpuidle_add_process_test(cupti_releases_test)
 gpuidle_add_process_test(life_profiler_test)
+gpuidle_add_process_test(life_soak_test)
+add_test(NAME life_soak_long_test
+         COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/life_soak_test.py 600)
+set_tests_properties(life_soak_long_test PROPERTIES
+  LABELS "process;slow" SKIP_RETURN_CODE 77 TIMEOUT 1800
+  ENVIRONMENT "GPUIDLE_BUILD_DIR=${CMAKE_BINARY_DIR};PYTHONDONTWRITEBYTECODE=1")
