@@ -288,6 +288,27 @@ class Shown(sim.TestCase):
             self.assertIn("'gpuidle attach' can begin", row)
             self.assertRegex(finished.stdout, r"skipped: \d+ without CUDA")
 
+    def test_list_and_status_as_json_say_the_same(self):
+        with running(self.folder) as program:
+            program.wait_for_block()
+            listed = json.loads(sim.gpuidle("attach", "--list", "--json").stdout)
+            self.assertEqual((listed["schema"], listed["version"]), ("gpuidle.attach.list", 1))
+            row = next(row for row in listed["processes"] if row["pid"] == program.pid)
+            self.assertEqual((row["recorder"], row["can_attach"]), ("dormant", True))
+            self.assertGreater(listed["skipped"]["without_gpu"], 0)
+
+            asleep = json.loads(sim.gpuidle("attach", "--status", program.pid, "--json").stdout)
+            self.assertEqual((asleep["recorder"], asleep["trace"], asleep["recording"]),
+                             ("dormant", None, None))
+            command = start_attach(program, "--duration", "60s", "--no-report")
+            wait_until(lambda: "recording for a client" in status(program), "the recording")
+            seen = json.loads(sim.gpuidle("attach", "--status", program.pid, "--json").stdout)
+            self.assertEqual((seen["recorder"], seen["recording_count"]), ("recording", 1))
+            self.assertEqual(seen["recording"]["started_by"], "client")
+            self.assertLessEqual(seen["recording"]["left_ns"], 60_000_000_000)
+            self.assertTrue(seen["trace"].endswith(".gpuidle"), seen)
+            self.assertEqual(interrupt(command).returncode, 0)
+
     def test_top_shows_live_shares(self):
         with running(self.folder, start="auto") as program:
             program.wait_for_block()
@@ -303,6 +324,21 @@ class Shown(sim.TestCase):
         self.assertAlmostEqual(shares[2] + shares[3], 100, delta=0.2)
         self.assertGreater(shares[2], 5)
         self.assertGreater(shares[3], 5)
+
+    def test_top_as_json_is_a_document_per_look(self):
+        with running(self.folder, start="auto") as program:
+            program.wait_for_block()
+            time.sleep(3)
+            finished = sim.gpuidle("top", program.pid, "--rounds", "2", "--interval", "1s", "--json")
+            self.assertEqual(finished.returncode, 0, finished.stderr)
+        first, second = [look["processes"][0] for look in sim.documents(finished.stdout)]
+        self.assertEqual((first["pid"], first["recorder"]), (program.pid, "recording"))
+        then, now = first["devices"][0], second["devices"][0]
+        for what in ("busy", "idle"):
+            self.assertEqual(then[f"{what}_since_last_look_ns"], then[f"{what}_ns"])
+            self.assertEqual(now[f"{what}_since_last_look_ns"],
+                             now[f"{what}_ns"] - then[f"{what}_ns"])
+        self.assertGreater(now["busy_ns"], then["busy_ns"])
 
     def test_top_of_a_process_without_recorder(self):
         self.assertEqual(sim.gpuidle("top", os.getpid(), "--rounds", "1").returncode, NO_PROCESS)

@@ -17,7 +17,7 @@ import time
 import attach_target as target
 import run_simulated as sim
 
-SECONDS = float(sys.argv.pop()) if len(sys.argv) > 1 and sys.argv[-1].isdigit() else 20
+SECONDS = float(sys.argv.pop()) if len(sys.argv) > 1 and sys.argv[-1].isdigit() else 10
 PAIRS = 6
 # What a recording adds is bounded (README: what it costs); what may come on top in the first tenth
 # and later differs by buffers that happen to be under way.

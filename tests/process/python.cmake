@@ -20,7 +20,7 @@ target_link_libraries(python_pretender PRIVATE gpuidle_options)
 
 # Label torch: with PyTorch at hand these do more.
 gpuidle_add_process_test(python_frames_test LABELS torch)
-gpuidle_add_process_test(python_load_test)
+gpuidle_add_process_test(python_load_test TIMEOUT 900)
 add_test(NAME python_load_million_test
          COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/python_load_test.py million)
 set_tests_properties(python_load_million_test PROPERTIES LABELS "process;slow" TIMEOUT 7200

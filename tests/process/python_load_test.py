@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python threads interrupted anywhere, as often as can be: no crash, and no frame that is wrong.
 
-Argument "million": a million samples per interpreter, else some seconds.
+Argument "million": a million samples per interpreter, else for 30 seconds.
 """
 
 import subprocess
@@ -14,7 +14,7 @@ import run_simulated as sim
 PROBE = sim.BUILD / "tests/process/libpython_probe.so"
 PROGRAM = sim.SOURCE / "tests/process/python_load.py"
 IS_LONG = "million" in sys.argv[1:]
-SAMPLES, SECONDS = (1_000_000, 900) if IS_LONG else (1_000_000, 4)
+SAMPLES, SECONDS = (1_000_000, 900) if IS_LONG else (1_000_000, 30)
 
 
 class PythonLoad(unittest.TestCase):

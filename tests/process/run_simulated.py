@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -91,6 +92,18 @@ def gpuidle(*arguments, timeout=120):
     """Runs the tool; returns the finished process."""
     return subprocess.run([str(TOOL), *map(str, arguments)], capture_output=True, text=True,
                           timeout=timeout, check=False)
+
+
+def documents(text):
+    """The JSON documents that follow each other in what a command printed."""
+    decoder = json.JSONDecoder()
+    space = re.compile(r"\s*")
+    found, at = [], 0
+    while at < len(text):
+        document, end = decoder.raw_decode(text, at)
+        found.append(document)
+        at = space.match(text, end).end()
+    return found
 
 
 def gpuidle_json(*arguments):

@@ -151,8 +151,8 @@ int detach(AttachOptions& options) {
 
 int run_attach(AttachOptions& options) {
   control::remove_stale_blocks();
-  if (options.wants_list) return list_processes();
-  if (options.wants_status) return show_status(options.pid);
+  if (options.wants_list) return list_processes(options.view.is_json);
+  if (options.wants_status) return show_status(options.pid, options.view.is_json);
   if (options.wants_detach) return detach(options);
   return record(options);
 }
@@ -188,7 +188,7 @@ void add_recording_options(CLI::App& command, AttachOptions& options) {
       });
   command.add_flag("--report,!--no-report", options.wants_report,
                    "print the report at the end [on]");
-  command.add_flag("--json", options.view.is_json, "the report as JSON");
+  command.add_flag("--json", options.view.is_json, "the report, the list or the status as JSON");
   command.add_flag("-q,--quiet", options.request.is_quiet, "say nothing but the report");
 }
 

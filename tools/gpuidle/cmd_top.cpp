@@ -16,10 +16,12 @@
 
 #include "libgpuidle/control/block_client.h"
 #include "libgpuidle/report/format.h"
+#include "libgpuidle/report/json_writer.h"
 #include "tools/gpuidle/command.h"
 #include "tools/gpuidle/duration_option.h"
 #include "tools/gpuidle/inject/refusal.h"
 #include "tools/gpuidle/process_facts.h"
+#include "tools/gpuidle/process_list.h"
 
 namespace gpuidle::cli {
 namespace {
@@ -33,7 +35,11 @@ struct TopOptions {
   pid_t pid = 0;
   std::int64_t interval_ns = 1'000'000'000;
   std::uint32_t rounds = 0;  // 0 = until Ctrl-C
+  bool is_json = false;
 };
+
+// Of the document's form: grows when a field goes or changes its meaning.
+constexpr int kVersion = 1;
 
 // Of one process, device and recording, at the last look.
 using Key = std::pair<std::pair<pid_t, std::uint32_t>, std::uint32_t>;
@@ -70,21 +76,53 @@ std::string rows_of(const ProcessFacts& process, const BlockView& view, Seen& se
   return text;
 }
 
-std::string picture(const TopOptions& options, Seen& seen) {
-  std::string rows;
+using Look = std::vector<std::pair<ProcessFacts, BlockView>>;
+
+Look look_at(const TopOptions& options) {
+  Look look;
   for (const pid_t pid : watched(options)) {
     base::Result<BlockClient> client = BlockClient::open(pid);
     base::Result<ProcessFacts> process = read_process(pid);
     if (!client.ok() || !process.ok()) continue;
     base::Result<BlockView> view = client.value().view();
-    if (view.ok()) rows += rows_of(process.value(), view.value(), seen);
+    if (view.ok()) look.emplace_back(process.take(), view.take());
   }
+  return look;
+}
+
+std::string text_of(const Look& look, Seen& seen) {
+  std::string rows;
+  for (const auto& [process, view] : look) rows += rows_of(process, view, seen);
   if (rows.empty()) return "no process of this user has the recorder in it\n";
   return fmt::format("{:>8} {:<15} {:>5} {:>15}   {:>15} {:>11} {:>7}\n", "", "", "",
                      "since last look", "whole recording", "", "") +
          fmt::format("{:>8} {:<15} {:>5} {:>7} {:>7}   {:>7} {:>7} {:>11} {:>7}\n", "PID",
                      "PROGRAM", "GPU", "busy", "idle", "busy", "idle", "gaps", "lost") +
          rows;
+}
+
+std::string json_of(const Look& look, Seen& seen) {
+  report::JsonWriter json;
+  json.begin_object().field("schema", "gpuidle.top").field("version", kVersion);
+  json.key("processes").begin_array();
+  for (const auto& [process, view] : look) {
+    json.begin_object().field("pid", process.pid).field("program", process.name);
+    json.field("recorder", key_of(view.state));
+    json.field("lost_record_count", view.counters.losses).key("devices").begin_array();
+    if (view.state == State::recording) {
+      for (const DeviceTotals& now : view.devices) {
+        DeviceTotals& before = seen[{{process.pid, view.recordings}, now.device}];
+        json.begin_object().field("device", now.device).field("gap_count", now.gaps);
+        json.field("busy_ns", now.busy_ns).field("idle_ns", now.idle_ns);
+        json.field("busy_since_last_look_ns", now.busy_ns - before.busy_ns);
+        json.field("idle_since_last_look_ns", now.idle_ns - before.idle_ns).end_object();
+        before = now;
+      }
+    }
+    json.end_array().end_object();
+  }
+  json.end_array().end_object();
+  return json.take();
 }
 
 int check_process(pid_t pid) {
@@ -102,11 +140,12 @@ int run_top(const TopOptions& options) {
   const bool is_terminal = isatty(STDOUT_FILENO) == 1;
   Seen seen;
   for (std::uint32_t round = 1;; ++round) {
-    const std::string text = picture(options, seen);
+    const Look look = look_at(options);
     // Home and clear: only where somebody watches.
-    std::fprintf(stdout, "%s%s", is_terminal && round > 1 ? "\x1b[H\x1b[J" : "", text.c_str());
-    if (std::fflush(stdout) != 0) {
-      return fail({base::StatusCode::io_error, "cannot write to standard output"});
+    const bool clears = is_terminal && round > 1 && !options.is_json;
+    const std::string text = options.is_json ? json_of(look, seen) : text_of(look, seen);
+    if (base::Status status = print((clears ? "\x1b[H\x1b[J" : "") + text); !status.ok()) {
+      return fail(status);
     }
     if (round == options.rounds) return kDone;
     if (options.pid != 0 && !read_process(options.pid).ok()) {
@@ -138,6 +177,7 @@ void add_top(CLI::App& app, int* exit_code) {
       });
   command->add_option("--rounds", options->rounds, "looks, then end [until Ctrl-C]")
       ->type_name("N");
+  command->add_flag("--json", options->is_json, "one JSON document per look, one after the other");
   command->footer(
       "busy, idle: an operation runs on the device, or none does; both end about 1.5 s ago, at "
       "the\n"
