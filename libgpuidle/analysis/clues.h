@@ -34,7 +34,7 @@ struct EdgeOperation {
 /// What samples of the closing thread, and of child processes, say about the time inside a gap.
 struct SampledTime {
   std::int64_t total_ns = 0;
-  std::int64_t kept_off_ns = 0;  ///< ready without a processor, or waiting for a lock
+  std::int64_t kept_off_ns = 0;  ///< ready without a processor, or waiting for a thread or process
   std::int64_t remote_ns = 0;    ///< waiting for a file on the network
   std::int64_t external_ns = 0;  ///< waiting for another machine
   model::StackId stack = 0;      ///< of the function that covers most

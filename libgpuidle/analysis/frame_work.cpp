@@ -125,6 +125,16 @@ Row& row_at(std::vector<Row>* rows, std::size_t size, std::size_t id) {
 
 }  // namespace
 
+bool is_comprehension(std::string_view function) {
+  for (const std::string_view scope : {"<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>"}) {
+    if (function.size() >= scope.size() &&
+        function.substr(function.size() - scope.size()) == scope) {
+      return true;
+    }
+  }
+  return false;
+}
+
 HostWork work_of(std::string_view where, std::string_view function) {
   const auto* const found =
       std::find_if(std::begin(kPatterns), std::end(kPatterns),
@@ -154,16 +164,19 @@ StackWork FrameWork::of_stack(model::StackId stack) {
   if (known.is_known) return known.work;
   known.is_known = true;
   known.work.has_frames = true;
+  const model::Frame* inner = nullptr;  // the Python function that the stack is in
   for (std::size_t i = 0; i < count; ++i) {
     if (known.work.work == HostWork::other) known.work.work = of_frame(frames[i]);
     if (frames[i] >= tables_.frames().size()) continue;
     const model::Frame& frame = tables_.frames()[frames[i]];
-    if (frame.kind == model::Frame::Kind::python && known.work.function == 0) {
+    const bool is_python = frame.kind == model::Frame::Kind::python;
+    if (is_python && (inner == nullptr || (is_comprehension(tables_.string(inner->function)) &&
+                                           inner->file == frame.file))) {
+      inner = &frame;
       known.work.function = std::uint64_t{frame.function} << 32 | frame.file;
     }
-    known.work.has_python |= frame.kind == model::Frame::Kind::python ||
-                             (frame.kind == model::Frame::Kind::symbolic &&
-                              tables_.string(frame.function).substr(0, 6) == "aten::");
+    known.work.has_python |= is_python || (frame.kind == model::Frame::Kind::symbolic &&
+                                           tables_.string(frame.function).substr(0, 6) == "aten::");
   }
   return known.work;
 }

@@ -48,12 +48,16 @@ class FrameNames {
 /// of a native one, "" for names of other tools.
 HostWork work_of(std::string_view where, std::string_view function);
 
+/// True for the scopes that Python gives to comprehensions and generator expressions: they are part
+/// of the function around them.
+bool is_comprehension(std::string_view function);
+
 /// What is known of a stack at a glance.
 struct StackWork {
   HostWork work = HostWork::other;  ///< of the innermost frame that gives any away
   bool has_frames = false;
   bool has_python = false;  ///< a Python function, or an operator of PyTorch
-  /// Of the innermost Python function, whatever its line; 0 = there is none.
+  /// Of the innermost Python function, comprehensions apart, whatever its line; 0 = there is none.
   std::uint64_t function = 0;
 };
 

@@ -19,10 +19,21 @@ bool names_host_memory(std::string_view name) {
          name.find("register") != std::string_view::npos;
 }
 
+// Ready without a processor, or waiting for another thread or process of this machine.
 bool is_kept_off(model::ThreadActivity activity, model::WaitTarget target) {
-  return activity == model::ThreadActivity::runnable ||
-         (activity == model::ThreadActivity::waiting &&
-          (target == model::WaitTarget::lock || target == model::WaitTarget::interpreter_lock));
+  if (activity != model::ThreadActivity::waiting) {
+    return activity == model::ThreadActivity::runnable;
+  }
+  switch (target) {
+    case model::WaitTarget::lock:
+    case model::WaitTarget::interpreter_lock:
+    case model::WaitTarget::pipe:
+    case model::WaitTarget::local_socket:
+    case model::WaitTarget::child_process:
+      return true;
+    default:
+      return false;
+  }
 }
 
 WorkerState state_of(const model::ThreadSample& sample) {

@@ -122,7 +122,11 @@ Place Places::shown_as(FrameView view, const model::FrameId* frames, std::size_t
   for (std::size_t i = 0; i < count; ++i) {
     const symbols::ResolvedFrame& frame = symbolizer_.resolve(frames[i]);
     if (!is_shown(frames[i], frame, view, has_python)) continue;
-    if (!place.user_frame && is_users(frame)) place.user_frame = place.frames.size();
+    // A comprehension is part of the function around it, in whose file it is.
+    const bool is_around = place.user_frame &&
+                           analysis::is_comprehension(place.frames[*place.user_frame].function) &&
+                           place.frames[*place.user_frame].file == frame.file;
+    if ((!place.user_frame || is_around) && is_users(frame)) place.user_frame = place.frames.size();
     place.frames.push_back(frame);
   }
   if (view == FrameView::all) return place;
