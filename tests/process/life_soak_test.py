@@ -62,11 +62,11 @@ class Soak(sim.TestCase):
     def attach(self, program):
         """A recording without a foreseen end."""
         command = target.start_attach(program, "--no-report", "-o", str(self.folder / "%n.gpuidle"))
-        target.wait_until(lambda: "recording" in target.status(program), "a recording")
+        target.wait_until(lambda: "recording for a client" in target.status(program), "a recording")
         return command
 
     def detach(self, command):
-        command.send_signal(signal.SIGINT)
+        command.send_signal(signal.SIGTERM)  # SIGINT may be ignored, as in a shell's background
         _, stderr = command.communicate(timeout=60)
         self.assertEqual(command.returncode, 0, stderr)
 
