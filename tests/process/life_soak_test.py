@@ -19,9 +19,9 @@ import run_simulated as sim
 
 SECONDS = float(sys.argv.pop()) if len(sys.argv) > 1 and sys.argv[-1].isdigit() else 10
 PAIRS = 6
-# What a recording adds is bounded (README: what it costs); what may come on top in the first tenth
-# and later differs by buffers that happen to be under way.
-MAY_SWING_KIB = 8 * 1024
+# What a recording adds is bounded (README: what it costs). It is there after the first quarter; what
+# may come on top later are buffers that happen to be under way.
+MAY_SWING_KIB = 16 * 1024
 MAY_ADD_KIB = 64 * 1024
 # The simulated CUPTI's own work included, on two processors that the program alone fills.
 MAY_COST = 2.5
@@ -107,13 +107,14 @@ class Soak(sim.TestCase):
         cost_between = statistics.median(off for off, _ in costs)
         launches = int(watch.lines[-2].split()[0])
         print(f"\n  {launches} launches; resident before {before_kib} KiB, recording "
-              f"{seen_kib[2]} to {max(seen_kib)} KiB, after {after_kib} KiB; a launch "
+              f"{min(seen_kib)} to {max(seen_kib)} KiB, after {after_kib} KiB; a launch "
               f"{cost_before:.0f} ns before, {cost_between:.0f} ns between recordings, "
               f"{ratio:.2f} times that in them", flush=True)
-        self.assertLess(max(seen_kib[2:]), seen_kib[1] + MAY_SWING_KIB, seen_kib)
+        settled_kib = max(seen_kib[:5])
+        self.assertLess(max(seen_kib), settled_kib + MAY_SWING_KIB, seen_kib)
         self.assertLess(max(seen_kib), before_kib + MAY_ADD_KIB, seen_kib)
-        self.assertLess(after_kib, seen_kib[1] + MAY_SWING_KIB)
-        self.assertLessEqual(max(seen[2:]), seen[0] + 1, seen)  # a child's pipe now and then
+        self.assertLess(after_kib, settled_kib + MAY_SWING_KIB)
+        self.assertLessEqual(max(seen), seen[0] + 1, seen)  # a child's pipe now and then
         self.assertEqual(after, before)
         self.assertLess(ratio, MAY_COST, costs)
         self.assertLess(cost_between, MAY_STAY * cost_before, costs)
