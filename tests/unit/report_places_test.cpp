@@ -106,3 +106,24 @@ TEST_CASE("an extension module of Python's own is not the user's", "[report][uni
   report::Places places(recording.tables());
   CHECK_FALSE(places.of(tables.intern_stack(&id, 1)).user_frame);
 }
+
+TEST_CASE("a comprehension belongs to the function around it, not to one in another file",
+          "[report][unit]") {
+  LedgerRecording recording;
+  const auto line_of = [&](const model::StackId stack) {
+    report::Places places(recording.tables());
+    const report::Place place = places.of(stack);
+    REQUIRE(place.user_frame);
+    return place.frames[*place.user_frame].function;
+  };
+  CHECK(line_of(recording.stack({{"prepare.<locals>.<genexpr>", "train.py", 5},
+                                 {"prepare", "train.py", 5},
+                                 {"main", "train.py", 9}})) == "prepare");
+  CHECK(line_of(recording.stack({{"<listcomp>", "train.py", 5},
+                                 {"<listcomp>", "train.py", 6},
+                                 {"prepare", "train.py", 6}})) == "prepare");
+  CHECK(line_of(recording.stack({{"<genexpr>", "words.py", 5}, {"fit", "train.py", 9}})) ==
+        "<genexpr>");
+  CHECK(line_of(recording.stack({{"prepare.<locals>.<lambda>", "train.py", 5},
+                                 {"prepare", "train.py", 7}})) == "prepare.<locals>.<lambda>");
+}

@@ -129,3 +129,22 @@ TEST_CASE("gaps into which nobody looked have the cause of those at the same cal
   CHECK(finding.total_ns == found.idle_ns());
   CHECK(finding.grade == analysis::Grade::a);
 }
+
+TEST_CASE("who waits for another process does not run code", "[analysis][unit]") {
+  for (const model::WaitTarget target :
+       {model::WaitTarget::pipe, model::WaitTarget::local_socket, model::WaitTarget::child_process,
+        model::WaitTarget::interpreter_lock}) {
+    LedgerRecording recording;
+    const auto waits = recording.stack({{"receive", "pool.py", 5}, {"train", "train.py", 9}});
+    for (int i = 0; i < 10; ++i) {
+      const std::int64_t at_ns = ms(20 * i);
+      recording.kernel(at_ns, at_ns + ms(5), recording.launch(at_ns - us(20), at_ns - us(10)));
+      recording.sample(at_ns + ms(5), at_ns + ms(19), waits, model::ThreadActivity::waiting,
+                       target);
+    }
+    const analysis::Idleness found = recording.analyze();
+    const analysis::Findings findings = analysis::find_causes(recording, found, {});
+    REQUIRE(findings.told.size() == 1);
+    CHECK(findings.told[0].cause == analysis::Cause::descheduled);
+  }
+}
