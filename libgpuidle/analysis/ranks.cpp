@@ -106,6 +106,9 @@ ClockAlignment align(const RankTrack& a, const RankTrack& b, const Partners& par
   std::sort(differences.begin(), differences.end());
   const std::size_t spared = differences.size() >= 20 ? differences.size() / 20 : 0;
   clock.bound_ns = differences[differences.size() - 1 - spared];
+  if (a.realtime_offset_ns && b.realtime_offset_ns) {
+    clock.skew_ns = *b.realtime_offset_ns - *a.realtime_offset_ns - clock.offset_ns;
+  }
   return clock;
 }
 
@@ -248,9 +251,7 @@ std::string refusal_of(const std::vector<RankTrack>& tracks,
              " are found on rank " + std::to_string(tracks[0].rank) + " as well, at least " +
              std::to_string(kFewestMatches) + " are needed";
     }
-    const auto &first_ns = tracks[0].realtime_offset_ns, &own_ns = tracks[i].realtime_offset_ns;
-    const std::int64_t skew_ns =
-        first_ns && own_ns ? std::abs(clocks[i].offset_ns - (*own_ns - *first_ns)) : 0;
+    const std::int64_t skew_ns = std::abs(clocks[i].skew_ns.value_or(0));
     if (!has_equal_counts(tracks[0], tracks[i]) && skew_ns > spacing_of(tracks[0]) / 2) {
       return "the clock of " + rank + " is " + std::to_string(skew_ns / 1000) +
              " us off and the recordings hold different numbers of collectives: which belong "

@@ -28,8 +28,13 @@ struct RankTrack {
 /// Where a rank's clock stands against that of the first rank.
 struct ClockAlignment {
   std::int64_t offset_ns = 0;  ///< add to the rank's times
-  std::int64_t bound_ns = 0;   ///< no matched collective contradicts it by more than this
+  /// No matched collective contradicts it by more than this; of 20 or more, the worst twentieth is
+  /// left out.
+  std::int64_t bound_ns = 0;
   std::size_t matches = 0;
+  /// How far the rank's wall clock is ahead of the first rank's, known to within bound_ns;
+  /// empty if one of them is not recorded.
+  std::optional<std::int64_t> skew_ns;
 };
 
 /// What a late rank did while others waited for it, most time first.

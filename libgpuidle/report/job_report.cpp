@@ -33,6 +33,7 @@ void write_member(const JobInput& input, const JobMember& member, JsonWriter* js
     const analysis::ClockAlignment& clock = input.ranks.clocks[index];
     json->begin_object().field("offset_to_first_rank_ns", clock.offset_ns);
     json->field("bound_ns", clock.bound_ns);
+    json->field("wall_clock_ahead_of_first_rank_ns", clock.skew_ns);
     json->field("matched_collectives", static_cast<std::uint64_t>(clock.matches)).end_object();
   } else {
     json->null();
@@ -58,12 +59,17 @@ void write_member(const JobInput& input, const JobMember& member, JsonWriter* js
   }
   json->end_array();
   json->key("findings").begin_array();
-  for (const analysis::Finding& finding : member.findings.told) {
+  for (std::size_t i = 0; i < member.findings.told.size(); ++i) {
+    const analysis::Finding& finding = member.findings.told[i];
     json->begin_object().field("cause", analysis::row_of(finding.cause).id);
+    json->field("place", member.finding_places[i]);
     json->field("total_ns", finding.total_ns).field("saving_at_most_ns", finding.saving_ns);
     json->end_object();
   }
-  json->end_array().field("first_place", member.first_place).end_object();
+  json->end_array();
+  json->field("first_place",
+              member.finding_places.empty() ? std::string() : member.finding_places.front());
+  json->end_object();
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ struct JobMember {
   model::RecordingInfo info;
   analysis::Idleness found;
   analysis::Findings findings;
-  std::string first_place;  ///< of the first finding; "" = none
+  std::vector<std::string> finding_places;  ///< of findings.told, in its order; "" = none
   /// The user's line of the stacks behind the longer gaps, where there is one.
   std::map<model::StackId, std::string> places;
   std::string read_error;  ///< "" = read to its end
@@ -35,6 +35,8 @@ struct JobInput {
   const analysis::JobRanks& ranks;        ///< in the same order
   bool has_known_ranks = true;            ///< false: the numbers are the order of the files
   std::vector<std::string> notes;         ///< one line each: files left out, ranks missing
+  std::size_t top_findings = 1;           ///< per rank, in text
+  std::size_t top_reasons = 3;            ///< why a rank was late, in text
 };
 
 /// The sums over all ranks that verdict and JSON tell.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "libgpuidle/report/format.h"
 #include "libgpuidle/report/job_report.h"
 
@@ -8,10 +11,30 @@ namespace gpuidle::report {
 namespace {
 
 constexpr std::size_t kIndent = 11;
-constexpr std::size_t kReasons = 3;
 
 std::string row(std::string_view name, std::string_view text) {
   return wrap(text, fmt::format("{:<{}}", name, kIndent), kIndent);
+}
+
+// How far the ranks' wall clocks are apart: a job's logs and other tools go by them. Empty if fewer
+// than two are recorded.
+std::string wall_clocks(const JobInput& input) {
+  const auto& clocks = input.ranks.clocks;
+  std::size_t least = 0, most = 0;
+  for (std::size_t i = 0; i < clocks.size(); ++i) {
+    if (!clocks[i].skew_ns) return {};
+    if (*clocks[i].skew_ns < *clocks[least].skew_ns) least = i;
+    if (*clocks[i].skew_ns > *clocks[most].skew_ns) most = i;
+  }
+  const auto told = [&](std::size_t index) {
+    return fmt::format("{} {} (rank {})", format_duration(std::abs(*clocks[index].skew_ns)),
+                       *clocks[index].skew_ns < 0 ? "behind" : "ahead", input.members[index].rank);
+  };
+  std::string text = fmt::format(". Against rank {} the wall clocks are ", input.members[0].rank);
+  if (least == most) return text + "equal";
+  if (least == 0) return text + "up to " + told(most);
+  if (most == 0) return text + "up to " + told(least);
+  return text + told(least) + " to " + told(most);
 }
 
 std::string header(const JobInput& input, const Style& style) {
@@ -23,7 +46,8 @@ std::string header(const JobInput& input, const Style& style) {
     text += row("clocks", fmt::format("aligned by the ends of {} that all ranks took part in, to "
                                       "within {}",
                                       count_of(input.ranks.matched_count, "collective"),
-                                      format_duration(input.ranks.bound_ns())));
+                                      format_duration(input.ranks.bound_ns())) +
+                              wall_clocks(input));
   } else {
     text += style.warning(row("clocks", fmt::format("not aligned: {}. Who waited for whom is not "
                                                     "told; each rank's own figures stand.",
@@ -71,7 +95,7 @@ std::string late_reasons(const JobInput& input, const JobMember& member) {
         "  ", 2);
   }
   std::string text = "  While others waited, its device was idle because of:\n";
-  for (std::size_t i = 0; i < waits.reasons.size() && i < kReasons; ++i) {
+  for (std::size_t i = 0; i < waits.reasons.size() && i < input.top_reasons; ++i) {
     text += wrap(reason_text(member, waits.reasons[i]),
                  fmt::format("    {:>10}  ", format_duration(waits.reasons[i].total_ns)), 16);
   }
@@ -148,27 +172,37 @@ std::string table(const JobInput& input, const Style& style) {
              "  ", 2);
 }
 
-std::string first_findings(const JobInput& input, const Style& style) {
-  std::string text = "\n" + style.heading("First finding of each rank") + "\n";
+std::string finding_line(const JobMember& member, std::size_t index) {
+  const analysis::Finding& finding = member.findings.told[index];
+  const std::string& place = member.finding_places[index];
+  return fmt::format("{}{}{}, costs {}", finding.is_likely ? "likely " : "",
+                     analysis::row_of(finding.cause).id, place.empty() ? "" : " at " + place,
+                     format_duration(finding.total_ns));
+}
+
+std::string rank_findings(const JobInput& input, const Style& style) {
+  const bool is_one = input.top_findings == 1;
+  std::string text =
+      "\n" + style.heading(is_one ? "First finding of each rank" : "Findings of each rank") + "\n";
   for (const JobMember& member : input.members) {
-    std::string found = "none";
-    if (!member.findings.told.empty()) {
-      const analysis::Finding& first = member.findings.told.front();
-      found = fmt::format("{}{}{}, costs {}", first.is_likely ? "likely " : "",
-                          analysis::row_of(first.cause).id,
-                          member.first_place.empty() ? "" : " at " + member.first_place,
-                          format_duration(first.total_ns));
+    const std::size_t shown = std::min(member.findings.told.size(), input.top_findings);
+    std::string number = fmt::format("{:>5}  ", member.rank);
+    if (shown == 0) text += wrap("none", number, 7);
+    for (std::size_t i = 0; i < shown; ++i, number.assign(7, ' ')) {
+      text += wrap(finding_line(member, i), number, 7);
     }
-    text += wrap(found, fmt::format("{:>5}  ", member.rank), 7);
+    const std::size_t left = member.findings.told.size() - shown;
+    if (left > 0 && !is_one) text += wrap("and " + count_of(left, "other finding"), number, 7);
   }
-  return text + wrap("gpuidle report of a single file has the rest.", "  ", 2);
+  return text +
+         wrap("--top shows more of each; gpuidle report of a single file has the rest.", "  ", 2);
 }
 
 }  // namespace
 
 std::string text_job(const JobInput& input, const Style& style) {
   return header(input, style) + "\n" + style.heading("Verdict") + "\n" + verdict(input) +
-         table(input, style) + first_findings(input, style);
+         table(input, style) + rank_findings(input, style);
 }
 
 }  // namespace gpuidle::report

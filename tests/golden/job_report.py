@@ -49,6 +49,19 @@ def check_folders(command, kept):
         expect(len(done.stderr.splitlines()) == 1, done.stderr)
 
 
+def lines_of_findings(command, files, *options):
+    done = subprocess.run([command, "report", *options, *map(str, files)], capture_output=True,
+                          text=True)
+    expect(done.returncode == 0, done.stderr)
+    return done.stdout.count(", costs ")
+
+
+def check_top(command, files):
+    expect(lines_of_findings(command, files) == 8, "one finding of each rank unless --top is given")
+    expect(lines_of_findings(command, files, "--top", "1") == 8, "--top 1")
+    expect(8 < lines_of_findings(command, files, "--top", "2") <= 16, "--top 2 shows more")
+
+
 def check_ranks(command, recordings):
     files = sorted(recordings.glob("v100_dlrm_ddp8_rank*.json.gz"), reverse=True)
     if len(files) != 8:
@@ -71,6 +84,10 @@ def check_ranks(command, recordings):
     expect(artefact[7] == 0, "nobody waits for a recording that began before")
     expect(abs(artefact[1] - 7_493_000) < 50_000, f"rank 1 began 7.49 ms early: {artefact[1]}")
     expect(job["straggler_rank"] is None and job["ranks_late_in_turn"], "no rank alone is late")
+    for rank in ranks:
+        expect(rank["clock"]["bound_ns"] <= job["clock_bound_ns"], "the job's bound is the largest")
+    expect(ranks[0]["clock"]["wall_clock_ahead_of_first_rank_ns"] == 0, "the first is the measure")
+    check_top(command, files)
     _, again = report(command, *reversed(files))
     expect(again == job, "the order of the files does not matter")
 

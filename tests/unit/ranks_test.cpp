@@ -96,6 +96,8 @@ TEST_CASE(
   CHECK(job.matched_count == 4);
   CHECK(job.clocks[1].offset_ns == ms(300));
   CHECK(job.clocks[1].bound_ns == 0);
+  CHECK(job.clocks[0].skew_ns == 0);
+  CHECK(job.clocks[1].skew_ns == -ms(300));
   CHECK(job.waits[0].waited_ns == ms(18));
   CHECK(job.waits[0].transfer_ns == ms(2) + 3 * us(50));
   CHECK(job.waits[0].artefact_ns == 0);
@@ -174,6 +176,19 @@ TEST_CASE("recordings that begin some collectives later are matched by their wal
   REQUIRE(job.refusal.empty());
   CHECK(job.matched_count == 3);
   CHECK(job.waits[0].unmatched_ns == 3 * us(50));
+}
+
+TEST_CASE("wall clocks are compared only where they are recorded, however the own clocks differ") {
+  RankRecording first, second(ms(300));
+  meet(&first, ms(1));
+  meet(&second, ms(1));
+  analysis::RankTrack late = second.track(1);
+  late.realtime_offset_ns = ms(300) + us(7);
+  CHECK(compare_ranks({first.track(0), late}).clocks[1].skew_ns == us(7));
+  late.realtime_offset_ns.reset();
+  const auto job = compare_ranks({first.track(0), late});
+  REQUIRE(job.refusal.empty());
+  CHECK_FALSE(job.clocks[1].skew_ns.has_value());
 }
 
 TEST_CASE("ranks are not compared where nothing proves that their collectives belong together") {

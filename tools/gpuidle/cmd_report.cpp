@@ -18,7 +18,8 @@ void add_report(CLI::App& app, int* exit_code) {
       ->expected(1, 100'000)
       ->description(std::string(kRecordingHelp) +
                     "; several, or a folder of them, are the ranks of one job");
-  command->callback([view, exit_code] {
+  command->callback([view, command, exit_code] {
+    view->is_top_given = command->count("--top") > 0;
     *exit_code = is_job(view->paths) ? show_job(*view)
                                      : show(*view, 0, report::text_report, report::json_report);
   });

@@ -81,13 +81,13 @@ analysis::RankTrack track_of(const model::Recording& recording, analysis::Collec
   return track;
 }
 
-base::Status add_recording(const std::string& path, Job* job) {
+base::Status add_recording(const std::string& path, report::FrameView frames, Job* job) {
   ProgressLine progress("reading " + path);
   base::Result<std::unique_ptr<model::Recording>> opened = import::open_recording(path);
   if (!opened.ok()) return opened.status();
   const std::unique_ptr<model::Recording> recording = opened.take();
   progress.follow(recording->info());
-  report::Places places(recording->tables());
+  report::Places places(recording->tables(), frames);
   analysis::CollectiveMeter meter(*recording);
   analysis::Options options;
   options.largest_gaps = 0;
@@ -109,9 +109,10 @@ base::Status add_recording(const std::string& path, Job* job) {
   }
   member.info = recording->info();
   member.findings = analysis::find_causes(*recording, member.found, {});
-  if (!member.findings.told.empty()) {
-    const auto lines = report::lines_of(member.findings.told.front(), places);
-    if (!lines.empty()) member.first_place = lines.front().title(places, kPlaceColumns);
+  for (const analysis::Finding& finding : member.findings.told) {
+    const auto lines = report::lines_of(finding, places);
+    member.finding_places.push_back(lines.empty() ? std::string()
+                                                  : lines.front().title(places, kPlaceColumns));
   }
   for (const analysis::RankGap& gap : meter.gaps) {
     if (gap.stack == 0 || member.places.count(gap.stack) > 0) continue;
@@ -195,7 +196,7 @@ int show_job(const RecordingView& view) {
   if (!listed.ok()) return fail(listed.status());
   Job job;
   for (const NamedFile& file : listed.value()) {
-    const base::Status status = add_recording(file.path, &job);
+    const base::Status status = add_recording(file.path, view.frames.view(), &job);
     if (status.ok()) continue;
     if (!file.is_from_folder || status.code() != base::StatusCode::wrong_format) {
       return fail(status);
@@ -214,7 +215,9 @@ int show_job(const RecordingView& view) {
   const bool is_known = number_ranks(&job);
   add_notes(is_known, &job);
   const analysis::JobRanks ranks = analysis::compare_ranks(job.tracks);
-  return print_job(view, {job.members, ranks, is_known, job.notes});
+  report::JobInput input{job.members, ranks, is_known, job.notes};
+  if (view.is_top_given) input.top_findings = input.top_reasons = view.top;
+  return print_job(view, input);
 }
 
 }  // namespace gpuidle::cli

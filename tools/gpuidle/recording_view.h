@@ -19,6 +19,7 @@ struct RecordingView {
   std::vector<std::string> paths;
   std::string color = "auto";
   std::size_t top = 0;
+  bool is_top_given = false;  ///< after parsing: by --top, so that `top` is no default
   bool is_json = false;
   bool is_strict = false;
   FramesOption frames;
