@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "libgpuidle/analysis/job_findings.h"
+#include "libgpuidle/analysis/memory_findings.h"
 #include "libgpuidle/analysis/transfer_findings.h"
 
 namespace gpuidle::analysis {
@@ -289,7 +290,7 @@ std::int64_t combined_saving_of(const Idleness& idleness, const std::vector<Find
 }  // namespace
 
 Findings find_causes(const model::Recording& recording, const Idleness& idleness,
-                     const Thresholds& thresholds) {
+                     const Thresholds& thresholds, const std::vector<MemoryUse>& memory) {
   Findings found;
   const std::int64_t window_ns = idleness.wall_ns();
   const std::int64_t span_ns =
@@ -311,6 +312,7 @@ Findings find_causes(const model::Recording& recording, const Idleness& idleness
   add_job_findings(recording, idleness, thresholds, &found.told);
   std::sort(found.told.begin(), found.told.end(), is_told_first);
   set_aside(idleness.idle_ns(), &found);
+  add_memory_findings(idleness, memory, thresholds, &found);
   found.combined_saving_ns = combined_saving_of(idleness, found.told);
   return found;
 }

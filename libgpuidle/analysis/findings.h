@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "libgpuidle/analysis/device_memory.h"
 #include "libgpuidle/analysis/idleness.h"
 #include "libgpuidle/model/recording.h"
 
@@ -51,7 +52,7 @@ struct Finding {
   std::array<std::int64_t, kWorkerStateCount> worker_ns{};
   std::optional<TransferFacts> transfers;
   std::vector<FindingPlace> places;    ///< most time first
-  std::vector<std::uint32_t> devices;  ///< job findings: the devices they speak of
+  std::vector<std::uint32_t> devices;  ///< on job and memory: the devices they speak of
 };
 
 /// When to speak. Shares are those of causes.def.
@@ -73,8 +74,8 @@ struct Findings {
   std::int64_t warm_up_idle_ns = 0;  ///< idle time that no finding counts for that reason
 };
 
-/// Context: tool.
+/// `memory` is what DeviceMemoryMeter found; none: batch sizes are not spoken of. Context: tool.
 Findings find_causes(const model::Recording& recording, const Idleness& idleness,
-                     const Thresholds& thresholds);
+                     const Thresholds& thresholds, const std::vector<MemoryUse>& memory = {});
 
 }  // namespace gpuidle::analysis

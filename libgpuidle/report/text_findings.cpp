@@ -30,6 +30,29 @@ bool is_wait(Cause cause) {
          cause == Cause::implicit_sync;
 }
 
+bool is_of_memory(Cause cause) {
+  return cause == Cause::small_batch || cause == Cause::memory_capped;
+}
+
+// How busy each device was, and how full its memory.
+std::string memory_facts_of(const ReportInput& input, const Finding& finding) {
+  std::string text;
+  for (const std::uint32_t ordinal : finding.devices) {
+    for (const analysis::DeviceIdleness& device : input.found.devices) {
+      if (device.device != ordinal || input.memory == nullptr) continue;
+      for (const analysis::MemoryUse& use : *input.memory) {
+        if (use.device != ordinal || !use.reserved) continue;
+        text += fmt::format(
+            "{}device {}: {:.1f} % of its time in kernels, {:.1f} % of its memory reserved at the "
+            "peak",
+            text.empty() ? "" : "; ", ordinal, 100 * device.kernel_ratio().value_or(0),
+            100 * static_cast<double>(use.reserved->bytes) / static_cast<double>(use.total_bytes));
+      }
+    }
+  }
+  return text + "; its idle time is counted by the other findings";
+}
+
 bool is_of_job(const Finding& finding) { return finding.places.empty(); }
 
 std::string cost_of(const ReportInput& input, const Finding& finding) {
@@ -40,6 +63,7 @@ std::string cost_of(const ReportInput& input, const Finding& finding) {
     }
     return text + ": visible to the program, no operation at all";
   }
+  if (is_of_memory(finding.cause)) return memory_facts_of(input, finding);
   const bool is_of_life = finding.cause == Cause::startup || finding.cause == Cause::linger ||
                           finding.cause == Cause::no_gpu_work;
   text = fmt::format("costs {}, {} of {}", format_duration(finding.total_ns),
@@ -178,7 +202,8 @@ std::string finding_text(const ReportInput& input, Places& places, const Finding
   }
   std::string text = style.heading(title) + "\n";
   if (!lines.empty()) text += callers_of(lines.front());
-  text += paragraph(cost_of(input, finding) + (finding.is_high ? "" : " (moderate)"));
+  const bool has_band = !is_of_memory(finding.cause);
+  text += paragraph(cost_of(input, finding) + (finding.is_high || !has_band ? "" : " (moderate)"));
   text += paragraph(facts_of(input, finding, lines));
   text += workers_note(finding) + host_bound_note(finding) + copy_bound_note(finding);
   text += further_lines(lines, places);
@@ -210,6 +235,9 @@ std::string combined_text(const ReportInput& input) {
 
 std::string evidence_of(const Finding& finding) {
   const bool is_transfer = finding.transfers && finding.count == 0;
+  if (is_of_memory(finding.cause)) {
+    return "grade B: utilisation and memory are recorded; that they mean this is a rule of thumb";
+  }
   if (is_of_job(finding)) return "grade A: times and devices of the process itself";
   if (finding.cause == Cause::comm_exposed) {
     return "grade C: one rank alone; it may be waiting for a late peer (a straggler)";

@@ -36,6 +36,47 @@ TEST_CASE("one rank alone cannot tell an exchange from a straggler", "[analysis]
   CHECK(told.found.devices[0].compute_ratio() == Approx(1.0 / 3));
 }
 
+TEST_CASE("a larger batch is advised where launching costs most and memory is free",
+          "[analysis][unit]") {
+  for (const char* const name : {"S9a", "S9e"}) {
+    LedgerRecording recording;
+    const Told told = tests::tell(&recording, name);
+    const Finding* finding = told.find(Cause::small_batch);
+    REQUIRE(finding != nullptr);
+    CHECK(told.findings.told.back().cause == Cause::small_batch);
+    CHECK(finding->devices == std::vector<std::uint32_t>{0});
+    // What it explains is counted elsewhere.
+    CHECK(finding->total_ns == 0);
+    CHECK_FALSE(finding->saving_ns.has_value());
+    CHECK(told.findings.combined_saving_ns <= told.found.idle_ns());
+  }
+  LedgerRecording half;
+  CHECK(tests::tell(&half, "S9e").found.devices[0].kernel_ratio() == 0.5);
+}
+
+TEST_CASE("no larger batch is advised where there is no room, or it is not the cause",
+          "[analysis][unit]") {
+  for (const char* const name : {"S9b", "S9c", "S9f"}) {
+    LedgerRecording recording;
+    CHECK(tests::tell(&recording, name).find(Cause::small_batch) == nullptr);
+  }
+  LedgerRecording behind;
+  const Told told = tests::tell(&behind, "S9c");
+  CHECK(told.find(Cause::loader_wait)->total_ns * 10 >= told.found.idle_ns() * 6);
+}
+
+TEST_CASE("memory findings are not made where devices are numbered differently",
+          "[analysis][unit]") {
+  LedgerRecording recording;
+  const Told told = tests::tell(&recording, "S9a");
+  analysis::MemoryUse use;
+  use.device = 1;
+  use.total_bytes = 100;
+  use.reserved = analysis::MemoryPeak{10, 0};
+  const auto findings = analysis::find_causes(recording, told.found, {}, {use});
+  CHECK(findings.told.size() + 1 == told.findings.told.size());
+}
+
 TEST_CASE("memory that is flushed and taken again is churn", "[analysis][unit]") {
   LedgerRecording recording;
   const Told told = tests::tell(&recording, "S9d");

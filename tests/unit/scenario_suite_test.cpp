@@ -20,7 +20,7 @@ TEST_CASE("every scenario tells its causes and no other", "[analysis][unit]") {
     tests::LedgerRecording recording;
     scenario.fill(&recording);
     const analysis::Idleness found = recording.analyze();
-    const analysis::Findings findings = analysis::find_causes(recording, found, {});
+    const analysis::Findings findings = tests::causes_of(recording, found);
     std::vector<Cause> told;
     for (const analysis::Finding& finding : findings.told) told.push_back(finding.cause);
     const auto has = [](const std::vector<Cause>& causes, Cause cause) {

@@ -197,6 +197,58 @@ void launch_bound(Recording* r) {
   }
 }
 
+// A device of 10 GiB of which the allocator reserves `percent` at the peak.
+void reserve(Recording* r, std::uint64_t percent) {
+  model::Device device;
+  device.memory_bytes = 10ULL << 30U;
+  r->mutable_tables().set_device(device);
+  model::MemoryEvent event;
+  event.start_ns = us(1);
+  event.has_totals = true;
+  event.reserved_bytes = device.memory_bytes / 100 * percent;
+  event.allocated_bytes = event.reserved_bytes / 2;
+  event.bytes = static_cast<std::int64_t>(event.allocated_bytes);
+  r->records.memory.push_back(event);
+}
+
+void small_batch(Recording* r) {
+  launch_bound(r);
+  reserve(r, 30);
+}
+
+void no_room_for_a_batch(Recording* r) {
+  launch_bound(r);
+  reserve(r, 85);
+}
+
+void neither_small_nor_capped(Recording* r) {
+  launch_bound(r);
+  reserve(r, 80);
+}
+
+// 16 ms of launching, and 30 ms of waits for the loader.
+void small_batch_behind_loader(Recording* r) {
+  const auto waits = worker_loader_stack(r);
+  for (int i = 0; i < 2000; ++i) {
+    const double t = 10.0 * i + 10'000.0 * (i / 500);
+    if (i % 500 == 0 && i > 0) {
+      r->sample(us(t - 10'000), us(t), waits, model::ThreadActivity::waiting,
+                model::WaitTarget::pipe);
+    }
+    r->kernel(us(t + 6), us(t + 8), r->launch(us(t), us(t + 5)));
+  }
+  reserve(r, 30);
+}
+
+// Exactly half of the time idle, exactly half of the memory reserved.
+void half_of_both(Recording* r) {
+  for (int i = 0; i < 2000; ++i) {
+    const double t = 10.0 * i + (i == 1999 ? 5 : 0);
+    r->kernel(us(t + 5), us(t + 10), r->launch(us(t), us(t + 4)));
+  }
+  reserve(r, 50);
+}
+
 void queued_in_time(Recording* r) {
   for (int i = 0; i < 2000; ++i) {
     const auto call = r->launch(us(i * 0.5), us(i * 0.5 + 0.4));
@@ -327,6 +379,13 @@ const std::vector<Scenario>& scenarios() {
       {"S6d a full queue", full_queue, {}},
       {"S7 work behind another device", wait_for_other_device, {Cause::stream_wait}},
       {"S8 one rank's collective", collective_alone, {Cause::comm_exposed}},
+      {"S9a small batches", small_batch, {Cause::launch_bound, Cause::small_batch}},
+      {"S9b no room for a batch", no_room_for_a_batch, {Cause::launch_bound, Cause::memory_capped}},
+      {"S9c small batches behind a loader", small_batch_behind_loader, {Cause::loader_wait}},
+      {"S9e half of the time and of the memory",
+       half_of_both,
+       {Cause::launch_bound, Cause::small_batch}},
+      {"S9f four fifths of the memory", neither_small_nor_capped, {Cause::launch_bound}},
       {"S9d cache flushes", cache_flushes, {Cause::alloc_churn}},
       {"S10a late start, linger, unused device",
        late_start_and_linger,
@@ -359,6 +418,12 @@ model::StackId checkpoint_stack(LedgerRecording* recording) {
                            {"save", "ckpt.py", 15}});
 }
 
+analysis::Findings causes_of(const LedgerRecording& recording, const analysis::Idleness& found) {
+  analysis::DeviceMemoryMeter meter;
+  REQUIRE(recording.visit(meter).ok());
+  return analysis::find_causes(recording, found, {}, meter.finish(recording.tables()));
+}
+
 const analysis::Finding* Told::find(Cause cause) const {
   for (const analysis::Finding& finding : findings.told) {
     if (finding.cause == cause) return &finding;
@@ -383,7 +448,7 @@ Told tell(LedgerRecording* recording, std::string_view name) {
               ledger.idle.total_ns() + ledger.not_observed_ns ==
           ledger.wall_ns());
   }
-  told.findings = analysis::find_causes(*recording, told.found, {});
+  told.findings = causes_of(*recording, told.found);
   for (const analysis::Finding& finding : told.findings.told) {
     INFO(name << " tells " << analysis::row_of(finding.cause).id);
     CHECK(is_in(finding.cause, scenario->told));

@@ -30,6 +30,9 @@ struct Told {
   const analysis::Finding* find(analysis::Cause cause) const;
 };
 
+/// The findings, those on memory included.
+analysis::Findings causes_of(const LedgerRecording& recording, const analysis::Idleness& found);
+
 /// Analyses a scenario, checks that each ledger adds up to its wall time, that the gap groups add
 /// up to the idle time, and that exactly the expected causes are told.
 Told tell(LedgerRecording* recording, std::string_view scenario);

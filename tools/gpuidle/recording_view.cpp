@@ -88,7 +88,7 @@ int show(const RecordingView& view, std::size_t largest_gaps, TextView text, Jso
   const analysis::DeviceUse use = meter.finish();
   const std::optional<analysis::StepTimes> step_times = steps.finish();
   const std::vector<analysis::MemoryUse> memory = memory_meter.finish(recording->tables());
-  const analysis::Findings findings = analysis::find_causes(*recording, found, {});
+  const analysis::Findings findings = analysis::find_causes(*recording, found, {}, memory);
   const std::vector<analysis::GapGroup> origins = report::joined_by_line(found.groups, places);
   const report::ReportInput input{
       *recording,  found,    findings, origins,
