@@ -24,3 +24,4 @@ set_target_properties(stack_throw PROPERTIES
                       LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
 gpuidle_add_process_test(stack_exceptions_test)
 gpuidle_add_process_test(stack_python_test LABELS torch)
+gpuidle_add_process_test(stack_every_test)
