@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hours in small: a program that launches all the time is recorded, left alone and recorded again.
 
-Usage: life_soak_test.py SECONDS. Its memory and descriptors must not grow once a recording runs, and
-must be what they were when nobody is attached; what a launch costs is compared in alternation.
+Usage: life_soak_test.py SECONDS. Its memory must stay within bounds once a recording has settled, and
+afterwards: the recorder keeps its rings, so it does not go back to what it was. Descriptors must go
+back, and what a launch costs between recordings, which is compared in alternation.
 """
 
 import contextlib
